@@ -1,0 +1,93 @@
+"""What became of a question: the types that travel between the calling and the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from schemas.question import Question
+
+Stage = Literal["read", "parse", "validate", "generate", "flatten"]
+Skip = Literal["duplicate", "already_answered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The response to one turn, as the service sent it.
+
+    Attributes:
+        turn_index: Which turn of the question this answers, counted from 0.
+        request: The request as sent: a serialized `GenerateGroundedContentRequest` of `api_version`.
+        response: A serialized `GenerateGroundedContentResponse` of `api_version`; it was seen to decode.
+        api_version: `v1` or `v1beta`: which package's message `request` and `response` are.
+        streamed: Whether the streaming method gave it.
+        attempts: Calls that were made for it, the successful one included; 0 when it came from the ledger
+            without the count being known.
+        latency_ms: Milliseconds of the successful attempt alone.
+        asked_at: When the successful attempt left, UTC.
+        answered_at: When its response was complete, UTC.
+        from_ledger: Whether it was stored by an earlier run and nothing was called for it in this one.
+    """
+
+    turn_index: int
+    request: bytes
+    response: bytes
+    api_version: str
+    streamed: bool
+    attempts: int
+    latency_ms: float
+    asked_at: datetime
+    answered_at: datetime
+    from_ledger: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a record has no answer. It becomes one row of the `failures` table.
+
+    Attributes:
+        question_id: The question's id; for a record too broken to have one, an id derived from its bytes.
+        turn_index: The turn that failed, counted from 0.
+        stage: Where it failed: `read`, `parse`, `validate`, `generate` or `flatten`.
+        code: A stable name in capitals, such as `INVALID_JSON` or `UNAVAILABLE`.
+        message: One sentence for a person: what, where, what to do.
+        retryable: Whether asking the same record again may succeed.
+        attempts: Calls that were made for the failing turn.
+        origin: The record's origin.
+        record: The record's bytes, exactly as read.
+        metadata: The record's metadata as a JSON object, or None.
+    """
+
+    question_id: str
+    turn_index: int
+    stage: Stage
+    code: str
+    message: str
+    retryable: bool
+    attempts: int
+    origin: str
+    record: bytes
+    metadata: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The one outcome of one question: answered, failed or skipped; never two of them, never none.
+
+    Attributes:
+        question: The question asked.
+        answers: An `Answer` per turn that got one, in turn order. All turns when the question is answered;
+            those before the failing turn when it failed; empty when skipped.
+        failure: Why the conversation ended early, else None.
+        skip: Why nothing was asked at all, else None.
+        retry_codes: The status code of every attempt that was followed by another, in order.
+        calls: Requests that left for this question in this run, retries included.
+    """
+
+    question: Question
+    answers: tuple[Answer, ...]
+    failure: Failure | None
+    skip: Skip | None
+    retry_codes: tuple[str, ...]
+    calls: int

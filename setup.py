@@ -1,0 +1,53 @@
+"""Groundrows: questions in, grounded rows out."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+setup(
+    name="groundrows",
+    version="0.1.0",
+    description="Ask the Grounded Generation API a hundred thousand questions; get rows you can query.",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["pipeline*", "transforms*", "schemas*"]),
+    package_data={
+        "schemas": ["*.avsc"],
+        "pipeline": ["samples/*.jsonl", "samples/*.json"],
+        "pipeline.emulator": ["corpus/*.txt"],
+    },
+    install_requires=[
+        "apache-beam[gcp]==2.77.*",
+        "google-cloud-pubsub>=2.30,<3",
+        "google-cloud-discoveryengine>=0.20.5,<0.21",
+        "grpcio>=1.70",
+        "protobuf>=6,<7",
+        "googleapis-common-protos>=1.70",
+        "google-auth>=2.30",
+        "fastavro>=1.12,<2",
+        "pyarrow>=18",
+        "zstandard>=0.23",
+        "redis>=5,<8",
+        "datasketches>=5.2,<6",
+        "rank-bm25>=0.2.2,<0.3",
+    ],
+    extras_require={
+        "dev": [
+            "duckdb>=1.3",
+            "hypothesis>=6.100",
+            "mypy>=1.15",
+            "polars>=1.30",
+            "polars-avro>=0.6",
+            "pytest>=8.3",
+            "pytest-timeout>=2.3",
+            "ruff>=0.11",
+            "types-grpcio",
+            "types-protobuf",
+        ],
+    },
+    entry_points={"console_scripts": ["groundrows=pipeline.cli:main"]},
+)
