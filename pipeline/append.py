@@ -1,0 +1,52 @@
+"""`--append`: which turns the output holds already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from fastavro import reader
+
+from pipeline.output import STAGING, Output
+from transforms.generate.answered import AnsweredTurns
+
+# Only these two columns are decoded into Python; the rest is skipped over.
+_COLUMNS = {
+    "type": "record",
+    "name": "groundrows.answers",
+    "fields": [{"name": "question_id", "type": "string"}, {"name": "turn_index", "type": "int"}],
+}
+_BATCH = 10_000
+
+
+def note_answered(output: Output) -> str | None:
+    """Write the turns that the kept files answer into a scratch file on this machine.
+
+    Args:
+        output: Where the run writes; its `kept_files` are read.
+
+    Returns:
+        The scratch file's path, or None when nothing was answered before.
+    """
+    files = [path for path in output.kept_files if "/answers/" in path]
+    if not files:
+        return None
+    directory = output.private(STAGING)
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, "answered.sqlite")
+    turns = AnsweredTurns(path)
+    for file in files:
+        found = _turns(file)
+        while batch := list(islice(found, _BATCH)):
+            turns.add(batch)
+    turns.close()
+    return path
+
+
+def _turns(path: str) -> Iterator[tuple[str, int]]:
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        for row in reader(file, reader_schema=_COLUMNS):
+            yield row["question_id"], row["turn_index"]

@@ -1,0 +1,1 @@
+"""A local stand-in for the Grounded Generation API: a real gRPC server with its answers, quota and faults."""

@@ -1,0 +1,44 @@
+"""The call log: one JSON line a call, written as the call arrives."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+
+class CallLog:
+    """An append-only file of JSON lines.
+
+    Every line is one write to the file itself: a reader sees it at once, and killing this process loses
+    no line that was logged. Text beyond ASCII is escaped, so that no character in a prompt can be taken
+    for a line break.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise ValueError(f"--call_log={path} cannot be written: {error.strerror}.") from None
+
+    def write(self, *, t: float, method: str, prompt: str, turn: int, code: str, fault: str | None) -> None:
+        """Append one call.
+
+        Args:
+            t: When it arrived, in seconds since the epoch.
+            method: The method's name without package or service.
+            prompt: The last user turn.
+            turn: How many user turns the request holds.
+            code: The status it will be answered with, or `HANG` or `DISCONNECT`.
+            fault: The fault's name, only logged when there is one: some faults are answered with `OK`.
+        """
+        line = {"t": t, "method": method, "prompt": prompt, "turn": turn, "code": code}
+        if fault is not None:
+            line["fault"] = fault
+        data = memoryview(json.dumps(line).encode() + b"\n")
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)

@@ -1,0 +1,111 @@
+"""The emulator's flags."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pipeline.emulator.faults import parse_faults
+from pipeline.emulator.latency import Latency, parse_latency
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorOptions:
+    """Everything that can be set.
+
+    Attributes:
+        port: The port on 127.0.0.1; 0 takes a free one.
+        answers: `extractive` finds its answers in the request's facts and the corpus; `canned` gives one
+            prebuilt answer without looking at the request.
+        latency: How long an accepted call takes.
+        requests_per_minute: The quota; None for no limit, 0 for one that is always used up.
+        limits_file: JSON `{"requests_per_minute": N}` that overrules the above, read at the start and on
+            SIGHUP.
+        faults: (name, share of calls) pairs.
+        seed: Decides which calls meet faults, and the latencies.
+        corpus: A directory of .txt files; None for the bundled one.
+        call_log: Where to append a JSON line for every call; None for no log.
+        exit_with_parent: Whether to stop when stdin ends.
+    """
+
+    port: int = 0
+    answers: Literal["extractive", "canned"] = "extractive"
+    latency: Latency = Latency(0.0)  # noqa: RUF009 - frozen, so one for all is no danger
+    requests_per_minute: int | None = None
+    limits_file: Path | None = None
+    faults: tuple[tuple[str, float], ...] = ()
+    seed: int = 0
+    corpus: Path | None = None
+    call_log: Path | None = None
+    exit_with_parent: bool = False
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the emulator's flags; `from_args` checks them."""
+    parser.add_argument("--port", default="0", help="port on 127.0.0.1; 0 takes a free one (default: 0)")
+    parser.add_argument(
+        "--answers",
+        default="extractive",
+        metavar="extractive|canned",
+        help="answer from the request's facts and the corpus, or always with one prebuilt answer",
+    )
+    parser.add_argument(
+        "--latency",
+        default="0",
+        metavar="SECONDS|lognormal:MEDIAN,P99",
+        help="how long an accepted call takes (default: 0)",
+    )
+    parser.add_argument(
+        "--requests_per_minute", metavar="N", help="quota; 0 is always used up (default: no limit)"
+    )
+    parser.add_argument(
+        "--limits_file", metavar="FILE", help='{"requests_per_minute": N}, read at the start and on SIGHUP'
+    )
+    parser.add_argument(
+        "--faults",
+        default="",
+        metavar="NAME:SHARE,…",
+        help="shares of calls that go wrong; all:SHARE for all",
+    )
+    parser.add_argument("--seed", default="0", metavar="N", help="seed of faults and latencies (default: 0)")
+    parser.add_argument("--corpus", metavar="DIR", help=".txt files to search (default: the bundled ones)")
+    parser.add_argument("--call_log", metavar="FILE", help="append a JSON line for every call as it arrives")
+    parser.add_argument("--exit_with_parent", action="store_true", help="stop when stdin ends")
+
+
+def from_args(args: argparse.Namespace) -> EmulatorOptions:
+    """Check the parsed flags.
+
+    Raises:
+        ValueError: One sentence that names the flag, what is wrong, and what is accepted.
+    """
+    if args.answers not in ("extractive", "canned"):
+        raise ValueError(f"--answers={args.answers} is unknown: use extractive or canned.")
+    limit = args.requests_per_minute
+    return EmulatorOptions(
+        port=_whole("--port", args.port, highest=65535),
+        answers=args.answers,
+        latency=parse_latency(args.latency),
+        requests_per_minute=None if limit is None else _whole("--requests_per_minute", limit),
+        limits_file=_path(args.limits_file),
+        faults=parse_faults(args.faults),
+        seed=_whole("--seed", args.seed),
+        corpus=_path(args.corpus),
+        call_log=_path(args.call_log),
+        exit_with_parent=args.exit_with_parent,
+    )
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _whole(flag: str, text: str, highest: int | None = None) -> int:
+    # isdecimal would let other scripts' digits through, int would let "1_0" through.
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
+    if number < 0 or (highest is not None and number > highest):
+        accepted = "from 0 up" if highest is None else f"from 0 to {highest}"
+        raise ValueError(f"{flag}={text} is no number of use here: give a whole one {accepted}.")
+    return number

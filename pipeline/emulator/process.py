@@ -1,0 +1,116 @@
+"""The emulator as a child process, for a run with `--service=emulator` and for tests."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+START_SECONDS = 20.0
+STOP_SECONDS = 10.0
+_ROOT = Path(__file__).resolve().parents[2]
+_READY = "ready on "
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorProcess:
+    """A running emulator.
+
+    Attributes:
+        address: `HOST:PORT` of its gRPC server.
+        child: The process.
+    """
+
+    address: str
+    child: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.child.pid
+
+    def signal(self, signum: int) -> None:
+        """Send it a signal."""
+        self.child.send_signal(signum)
+
+    def wait(self, seconds: float = STOP_SECONDS) -> int:
+        """Wait for its end and return its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: It still runs after `seconds`.
+        """
+        return self.child.wait(seconds)
+
+
+@contextmanager
+def running_emulator(*flags: str) -> Iterator[EmulatorProcess]:
+    """Start an emulator with the given flags, yield it once it serves, and stop it whatever happens.
+
+    It also stops by itself when this process dies, however it dies.
+
+    Raises:
+        RuntimeError: It did not come up; the message is one sentence and holds what it said on stderr.
+    """
+    # Its stderr goes to a file: a pipe that nobody reads would block it one day.
+    with tempfile.TemporaryFile() as stderr, _child(flags, stderr) as child:
+        try:
+            yield EmulatorProcess(_address(child, stderr), child)
+        finally:
+            _stop(child)
+
+
+def _child(flags: tuple[str, ...], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    return subprocess.Popen(
+        # -P: a directory called pipeline in the working directory must not be taken for this package.
+        [sys.executable, "-P", "-m", "pipeline.emulator", "--exit_with_parent", *flags],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, "PYTHONPATH": path},
+        # In a session of its own it does not get the terminal's Ctrl-C: a run that is interrupted may
+        # still finish the calls it has under way.
+        start_new_session=True,
+    )
+
+
+def _address(child: subprocess.Popen[bytes], stderr: IO[bytes]) -> str:
+    """Wait for the ready line."""
+    assert child.stdout is not None
+    said = b""
+    deadline = time.monotonic() + START_SECONDS
+    while not said.endswith(b"\n"):
+        readable, _, _ = select.select([child.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        if not readable:
+            raise RuntimeError(_failure(f"did not start within {START_SECONDS:g} s", stderr))
+        received = os.read(child.stdout.fileno(), 4096)
+        if not received:
+            raise RuntimeError(_failure(f"ended with exit code {child.wait(STOP_SECONDS)}", stderr))
+        said += received
+    line = said.decode(errors="replace").strip()
+    if not line.startswith(_READY):
+        raise RuntimeError(_failure(f"said {line!r} instead of being ready", stderr))
+    return line.removeprefix(_READY)
+
+
+def _failure(what: str, stderr: IO[bytes]) -> str:
+    stderr.seek(0)
+    said = stderr.read().decode(errors="replace").strip()
+    return f"The emulator {what}: {said or 'it said nothing on stderr.'}"
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()  # does nothing to a child that has ended
+    try:
+        child.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

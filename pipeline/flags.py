@@ -1,0 +1,140 @@
+"""Every flag of `groundrows run`, in groups. What the values may be is checked in `options`."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from typing import NoReturn
+
+from pipeline.errors import UsageError
+
+EXAMPLE = """\
+example:
+  groundrows run --service=emulator --input=questions.jsonl --output=out/first
+"""
+
+
+class FlagParser(argparse.ArgumentParser):
+    """An argument parser that raises `UsageError` instead of printing its usage and leaving."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong as one sentence."""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` lists the flags.")
+
+
+def add_run_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a run."""
+    source = parser.add_argument_group("what to ask")
+    source.add_argument("--input", metavar="GLOB[,GLOB]", help="archives of questions; local or gs://")
+    source.add_argument("--input_subscription", metavar="SUBSCRIPTION", help="a Pub/Sub subscription instead")
+    source.add_argument("--input_topic", metavar="TOPIC", help="a Pub/Sub topic instead")
+    source.add_argument("--question_field", default="question", metavar="NAME", help="the field to ask")
+    source.add_argument("--id_field", default="id", metavar="NAME", help="the field that names a question")
+    source.add_argument(
+        "--question_template", metavar="TEXT", help="the prompt, with the record's fields in {braces}"
+    )
+    source.add_argument(
+        "--request_defaults", metavar="FILE", help="JSON: a partial request laid under every question"
+    )
+
+    service = parser.add_argument_group("whom to ask")
+    service.add_argument(
+        "--service", choices=("discoveryengine", "emulator"), help="required; `emulator` starts one here"
+    )
+    service.add_argument("--endpoint", metavar="HOST:PORT", help="another server; TLS unless on loopback")
+    service.add_argument(
+        "--location", metavar="projects/P/locations/L", help="the API's location; picks the endpoint"
+    )
+    service.add_argument("--api_version", default="v1", choices=("v1", "v1beta", "v1alpha"))
+    service.add_argument("--transport", default="grpc", choices=("grpc", "rest"))
+    service.add_argument(
+        "--emulator_flags", default="", metavar="TEXT", help="flags for the emulator that the run starts"
+    )
+
+    calling = parser.add_argument_group("how to call")
+    calling.add_argument(
+        "--requests_per_minute",
+        type=float,
+        metavar="N",
+        help="limit over all workers (default: 60 for the service, none for the emulator)",
+    )
+    calling.add_argument("--max_in_flight", type=int, default=64, metavar="N", help="calls out, a process")
+    calling.add_argument(
+        "--batch_size", type=int, default=32, metavar="N", help="questions looked up together"
+    )
+    calling.add_argument(
+        "--rate_limiter",
+        metavar="HOW",
+        help="local, sharded, redis://HOST:PORT/DB or envoy://HOST:PORT "
+        "(default: local with one worker process, else sharded)",
+    )
+    calling.add_argument("--pacing_shards", type=int, metavar="N", help="shares of a sharded limit")
+    calling.add_argument(
+        "--expected_latency_seconds",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="what a call is expected to take; only used to derive --pacing_shards",
+    )
+    calling.add_argument(
+        "--deadline_seconds", type=float, default=60.0, metavar="S", help="when an attempt is cut"
+    )
+    calling.add_argument("--max_attempts", type=int, default=5, metavar="N", help="attempts a turn")
+    calling.add_argument(
+        "--max_requests", type=int, metavar="N", help="budget of calls, over the whole run"
+    )
+    calling.add_argument(
+        "--ledger",
+        metavar="URI",
+        help="sqlite:///PATH, redis://HOST:PORT/DB or none (default: a SQLite file under a local --output)",
+    )
+    calling.add_argument(
+        "--share_identical", action="store_true", help="ask equal requests once, whatever their ids"
+    )
+
+    output = parser.add_argument_group("what comes out")
+    output.add_argument("--output", metavar="DIR", help="where the rows go; local or gs://")
+    output.add_argument("--keep_response", action="store_true", help="keep the raw response beside each answer")
+    output.add_argument("--overwrite", action="store_true", help="replace a finished run's rows")
+    output.add_argument("--append", action="store_true", help="ask only what is not answered there yet")
+    output.add_argument(
+        "--max_failure_share",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="exit with 3 when a larger share of the records fails",
+    )
+    output.add_argument("--quiet", action="store_true", help="no progress, no summary")
+
+
+def check_runner_flags(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
+    """Refuse what is neither ours nor the runner's: Beam would drop a misspelt flag without a word.
+
+    Raises:
+        UsageError: naming the flag and the nearest one there is.
+    """
+    names = [flag.split("=")[0] for flag in unknown if flag.startswith("--")]
+    stray = [value for value in unknown if not value.startswith("-")]
+    if not names and not stray:
+        return
+    beams = _beam_flags()
+    ours = {name for action in parser._actions for name in action.option_strings}
+    for name in names:
+        if name not in beams:
+            nearest = difflib.get_close_matches(name, sorted(ours | beams), n=1)
+            meant = f"did you mean {nearest[0]}?" if nearest else f"`{parser.prog} --help` lists the flags."
+            raise UsageError(f"There is no flag {name}: {meant}")
+    if stray and not names:
+        raise UsageError(f"{stray[0]!r} belongs to no flag: write --flag=value.")
+
+
+def _beam_flags() -> set[str]:
+    import apache_beam.options.pipeline_options as beam_options
+
+    names: set[str] = set()
+    for kind in beam_options.PipelineOptions.__subclasses__():
+        parser = argparse.ArgumentParser(add_help=False)
+        kind._add_argparse_args(parser)
+        names.update(name for action in parser._actions for name in action.option_strings)
+    return names

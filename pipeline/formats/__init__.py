@@ -1,0 +1,1 @@
+"""Readers of archives: a byte stream in, records and failures out, one at a time."""

@@ -1,0 +1,53 @@
+"""The whole graph on one screen: records in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import apache_beam as beam
+
+from pipeline import sources
+from pipeline.output import Output
+from pipeline.quantiles import WriteQuantiles
+from pipeline.sinks import WriteRows
+from pipeline.sources import Archive, ReadArchives
+from schemas.question import RecordSettings
+from schemas.tables import TABLES
+from transforms import parse
+from transforms.flatten import FailureRows, FlattenAnswers, FlattenSettings
+from transforms.generate.settings import CallSettings
+from transforms.generate.stage import GenerateAnswers
+from transforms.parse import ParseQuestions
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a graph is built from: everything was checked, and nothing is opened yet."""
+
+    archives: Sequence[Archive]
+    records: RecordSettings
+    calls: CallSettings
+    rows: FlattenSettings
+    output: Output
+    spread: bool
+
+
+def build(pipeline: beam.Pipeline, plan: Plan) -> None:
+    """Add every step of a run over archives.
+
+    Nothing is shuffled before the calls, unless the limit is sharded: the first call leaves at once, and
+    memory does not grow with the archive. For the same reason failures of the three places they come from
+    go to three sinks: the local runner keeps what it flattens together until the stage is done.
+    """
+    read = pipeline | "Read" >> ReadArchives(plan.archives, spread=plan.spread)
+    parsed = read[sources.RECORDS] | "Parse" >> ParseQuestions(plan.records)
+    outcomes = parsed[parse.QUESTIONS] | "Generate" >> GenerateAnswers(plan.calls)
+    rows = outcomes | "Flatten" >> FlattenAnswers(plan.rows)
+
+    for table in TABLES:
+        rows[table] | f"Write {table}" >> WriteRows(table, plan.output)  # noqa: B018
+    for stage, failures in (("read", read[sources.FAILURES]), ("parse", parsed[parse.FAILURES])):
+        failed = failures | f"Rows of {stage} failures" >> FailureRows(plan.rows.run_id)
+        failed | f"Write {stage} failures" >> WriteRows("failures", plan.output)  # noqa: B018
+    rows["answers"] | "Quantiles" >> WriteQuantiles(plan.output)  # noqa: B018

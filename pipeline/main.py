@@ -1,0 +1,229 @@
+"""A run: flags to graph to runner to summary. Also what a template starts."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from contextlib import ExitStack, nullcontext
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from pipeline import accounting, output, progress, sinks
+from pipeline.append import note_answered
+from pipeline.emulator.process import running_emulator
+from pipeline.errors import UsageError
+from pipeline.graph import Plan, build
+from pipeline.options import Endpoint, RunOptions, parse_run
+from pipeline.quantiles import read_quantiles
+from pipeline.sources import Archive, find_archives, read_archive
+from pipeline.summary import for_people, run_json
+from schemas.defaults import load_defaults
+from schemas.question import RecordSettings
+from transforms.batch import LEAST_CALLS_A_MINUTE, shards_needed
+from transforms.flatten import FlattenSettings
+from transforms.generate.ledger.base import LedgerError
+from transforms.generate.ledger.uri import open_ledger
+from transforms.generate.settings import CallSettings
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def run(argv: list[str]) -> int:
+    """Run the flags; returns the exit code.
+
+    Raises:
+        UsageError: Something is wrong with them; nothing was called.
+    """
+    started = time.monotonic()
+    options = parse_run(argv)
+    try:
+        records = _record_settings(options)
+        archives = find_archives(options.inputs)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if options.endpoint is not None and options.endpoint.secure:
+        _check_credentials()
+    beam_options = PipelineOptions(list(options.runner_flags))
+    with ExitStack() as stack:
+        where = stack.enter_context(
+            output.claimed(options.output, overwrite=options.overwrite, append=options.append)
+        )
+        endpoint = options.endpoint or _own_emulator(options, stack)
+        calls = _call_settings(options, beam_options, endpoint, where)
+        _open_run(calls)
+        plan = Plan(
+            archives=archives,
+            records=records,
+            calls=calls,
+            rows=FlattenSettings(where.run_id, keep_response=options.keep_response),
+            output=where,
+            spread=_worker_processes(beam_options) != 1,
+        )
+        result = _execute(plan, beam_options, stack, quiet=options.quiet)
+        return _close_run(plan, options, result, started)
+
+
+def _record_settings(options: RunOptions) -> RecordSettings:
+    defaults = None
+    if options.request_defaults is not None:
+        try:
+            with FileSystems.open(options.request_defaults) as file:
+                text = file.read().decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--request_defaults={options.request_defaults} can't be read: {error}.") from None
+        defaults = load_defaults(text, options.api_version)
+    return RecordSettings(
+        question_field=options.question_field,
+        id_field=options.id_field,
+        question_template=options.question_template,
+        defaults=defaults,
+        api_version=options.api_version,  # type: ignore[arg-type]
+        transport=options.transport,  # type: ignore[arg-type]
+    )
+
+
+def _check_credentials() -> None:
+    import google.auth
+    import google.auth.exceptions
+
+    try:
+        google.auth.default()
+    except google.auth.exceptions.GoogleAuthError:
+        raise UsageError(
+            "No credentials for the service were found: run `gcloud auth application-default login`, or "
+            "name a key file in GOOGLE_APPLICATION_CREDENTIALS."
+        ) from None
+
+
+def _own_emulator(options: RunOptions, stack: ExitStack) -> Endpoint:
+    try:
+        emulator = stack.enter_context(running_emulator("--port=0", *options.emulator_flags))
+    except RuntimeError as error:
+        raise UsageError(str(error)) from None
+    return Endpoint(emulator.address, secure=False)
+
+
+def _worker_processes(beam_options: PipelineOptions) -> int | None:
+    """How many processes will work, or None where the runner decides."""
+    if not _is_direct(beam_options):
+        return None
+    direct = beam_options.view_as(DirectOptions)
+    if direct.direct_running_mode != "multi_processing":
+        return 1
+    return direct.direct_num_workers or os.cpu_count() or 1
+
+
+def _is_direct(beam_options: PipelineOptions) -> bool:
+    return beam_options.view_as(StandardOptions).runner in (None, "DirectRunner", "FnApiRunner")
+
+
+def _call_settings(
+    options: RunOptions, beam_options: PipelineOptions, endpoint: Endpoint, where: output.Output
+) -> CallSettings:
+    one_process = _worker_processes(beam_options) == 1
+    limiter = options.rate_limiter or ("local" if one_process else "sharded")
+    shards = 1
+    if limiter == "sharded":
+        shards = _shards(options)
+    ledger = options.ledger
+    if ledger is None:
+        local = "://" not in options.output and _is_direct(beam_options)
+        ledger = "sqlite://" + os.path.abspath(where.private("ledger.sqlite")) if local else "none"
+    return CallSettings(
+        endpoint=endpoint.address,
+        secure=endpoint.secure,
+        location=options.location,
+        api_version=options.api_version,
+        run_id=where.run_id,
+        requests_per_minute=options.requests_per_minute,
+        rate_limiter=limiter,
+        pacing_shards=shards,
+        max_in_flight=options.max_in_flight,
+        batch_size=options.batch_size,
+        deadline_seconds=options.deadline_seconds,
+        max_attempts=options.max_attempts,
+        max_requests=options.max_requests,
+        ledger=ledger,
+        share_identical=options.share_identical,
+        answered_path=note_answered(where),
+    )
+
+
+def _shards(options: RunOptions) -> int:
+    limit = options.requests_per_minute
+    if options.pacing_shards is None:
+        shards = shards_needed(limit, options.expected_latency_seconds, options.max_in_flight)
+        _LOGGER.warning("The limit is shared out over %d shard(s).", shards)
+        return shards
+    if limit is not None and limit / options.pacing_shards < LEAST_CALLS_A_MINUTE:
+        raise UsageError(
+            f"--pacing_shards={options.pacing_shards} leaves each shard fewer than {LEAST_CALLS_A_MINUTE} "
+            f"calls a minute of {limit:g}: give at most {max(1, int(limit // LEAST_CALLS_A_MINUTE))}."
+        )
+    return options.pacing_shards
+
+
+def _open_run(calls: CallSettings) -> None:
+    """Find out now, rather than in a worker, whether the ledger can be used."""
+    try:
+        ledger = open_ledger(calls.ledger)
+        ledger.forget_claims(calls.run_id)
+        ledger.close()
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+
+
+def _execute(plan: Plan, beam_options: PipelineOptions, stack: ExitStack, *, quiet: bool) -> Any:
+    # DirectRunner would first try to download a runner of its own; batch ends up here anyway.
+    runner: Any = FnApiRunner() if _is_direct(beam_options) else None
+    pipeline = beam.Pipeline(runner=runner, options=beam_options)
+    build(pipeline, plan)
+    with nullcontext() if quiet else progress.shown(lambda: _count(plan.archives)):
+        result = pipeline.run()
+        result.wait_until_finish()
+    return result
+
+
+def _count(archives: Any) -> int:
+    return sum(1 for archive in archives for _ in read_archive(archive))
+
+
+def _close_run(plan: Plan, options: RunOptions, result: Any, started: float) -> int:
+    where = plan.output
+    account = accounting.account(accounting.counters_of(result))
+    on_disk = accounting.rows_on_disk(where)
+    balanced = account.balanced and on_disk == dict(account.rows)
+    sinks.ensure_every_table(where)
+    summary = run_json(
+        account,
+        options,
+        run_id=where.run_id,
+        balanced=balanced,
+        quantiles=read_quantiles(where),
+        started_at=where.started_at.isoformat(),
+        wall_seconds=time.monotonic() - started,
+    )
+    output.finish(where, summary)
+    if not options.quiet:
+        print(for_people(summary, where.path))
+    if not balanced:
+        print(
+            f"The count law does not hold: {account} beside rows on disk {on_disk}; this is a bug, please "
+            "report it.",
+            file=sys.stderr,
+        )
+        return 1
+    return _exit_code(account, options.max_failure_share)
+
+
+def _exit_code(account: accounting.Account, max_failure_share: float) -> int:
+    if not account.failed:
+        return 0
+    nothing_but_failures = account.failed == account.records_read - account.duplicates
+    return 3 if nothing_but_failures or account.failed / account.records_read > max_failure_share else 0

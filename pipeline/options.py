@@ -1,0 +1,259 @@
+"""Flags into settings, all checked before the first call."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pipeline.errors import UsageError
+from pipeline.flags import EXAMPLE, FlagParser, add_run_flags, check_runner_flags
+
+if TYPE_CHECKING:
+    import argparse
+
+EMULATOR_LOCATION = "projects/emulated/locations/global"
+LOCATION = re.compile(r"projects/[^/\s]+/locations/([a-z0-9-]+)")
+# The service has these three regions; any other location is refused by it with a 400.
+ENDPOINTS = {
+    "global": "discoveryengine.googleapis.com:443",
+    "us": "us-discoveryengine.googleapis.com:443",
+    "eu": "eu-discoveryengine.googleapis.com:443",
+}
+# Quotas differ per customer; this is low enough to be anybody's.
+DEFAULT_REQUESTS_PER_MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where calls go: `HOST:PORT`, and whether over TLS with credentials."""
+
+    address: str
+    secure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """A run as asked for; every value was checked as far as it can be without opening anything.
+
+    The attributes bear the flags' names. `endpoint` is None when the run starts its own emulator;
+    `requests_per_minute` None means no limit; `runner_flags` are Beam's own.
+    """
+
+    inputs: tuple[str, ...]
+    output: str
+    service: str
+    endpoint: Endpoint | None
+    location: str
+    api_version: str
+    transport: str
+    emulator_flags: tuple[str, ...]
+    question_field: str
+    id_field: str
+    question_template: str | None
+    request_defaults: str | None
+    requests_per_minute: float | None
+    max_in_flight: int
+    batch_size: int
+    rate_limiter: str | None
+    pacing_shards: int | None
+    expected_latency_seconds: float
+    deadline_seconds: float
+    max_attempts: int
+    max_requests: int | None
+    ledger: str | None
+    share_identical: bool
+    keep_response: bool
+    overwrite: bool
+    append: bool
+    max_failure_share: float
+    quiet: bool
+    runner_flags: tuple[str, ...]
+
+
+def run_parser(prog: str = "groundrows run") -> FlagParser:
+    """The parser of a run's flags."""
+    import argparse as _argparse
+
+    parser = FlagParser(
+        prog=prog,
+        description="Ask every question of an archive and write the answers as rows.",
+        epilog=EXAMPLE + "\nFlags of the runner, such as --direct_num_workers, pass through.",
+        formatter_class=_argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_run_flags(parser)
+    return parser
+
+
+def parse_run(argv: Sequence[str]) -> RunOptions:
+    """Check a run's flags.
+
+    Raises:
+        UsageError: One sentence about the first thing that is wrong.
+    """
+    parser = run_parser()
+    flags, runner_flags = parser.parse_known_args(list(argv))
+    check_runner_flags(parser, runner_flags)
+    return _checked(flags, tuple(runner_flags))
+
+
+def _checked(flags: argparse.Namespace, runner_flags: tuple[str, ...]) -> RunOptions:
+    inputs = _one_source(flags)
+    if not flags.output:
+        raise UsageError("Nothing says where the rows go: give --output=DIR.")
+    if flags.overwrite and flags.append:
+        raise UsageError("--overwrite replaces what is there and --append adds to it: give only one of them.")
+    endpoint, location = _service(flags)
+    _numbers(flags)
+    return RunOptions(
+        inputs=inputs,
+        output=flags.output.rstrip("/") or "/",
+        service=flags.service,
+        endpoint=endpoint,
+        location=location,
+        api_version=flags.api_version,
+        transport=flags.transport,
+        emulator_flags=tuple(flags.emulator_flags.split()),
+        question_field=flags.question_field,
+        id_field=flags.id_field,
+        question_template=flags.question_template,
+        request_defaults=flags.request_defaults,
+        requests_per_minute=_limit(flags),
+        max_in_flight=flags.max_in_flight,
+        batch_size=flags.batch_size,
+        rate_limiter=_rate_limiter(flags),
+        pacing_shards=flags.pacing_shards,
+        expected_latency_seconds=flags.expected_latency_seconds,
+        deadline_seconds=flags.deadline_seconds,
+        max_attempts=flags.max_attempts,
+        max_requests=flags.max_requests,
+        ledger=_ledger(flags),
+        share_identical=flags.share_identical,
+        keep_response=flags.keep_response,
+        overwrite=flags.overwrite,
+        append=flags.append,
+        max_failure_share=flags.max_failure_share,
+        quiet=flags.quiet,
+        runner_flags=runner_flags,
+    )
+
+
+def _one_source(flags: argparse.Namespace) -> tuple[str, ...]:
+    given = [name for name in ("input", "input_subscription", "input_topic") if getattr(flags, name)]
+    if not given:
+        raise UsageError("Nothing says what to ask: give --input=FILE.")
+    if len(given) > 1:
+        raise UsageError(f"--{given[0]} and --{given[1]} are two sources: give exactly one.")
+    if given[0] != "input":
+        raise UsageError(f"--{given[0]} is not supported yet: write the questions to a file and give --input.")
+    return tuple(pattern for pattern in flags.input.split(",") if pattern)
+
+
+def _service(flags: argparse.Namespace) -> tuple[Endpoint | None, str]:
+    if flags.service is None:
+        raise UsageError(
+            "Nothing says whom to ask: give --service=discoveryengine, or --service=emulator to try it out."
+        )
+    if flags.transport == "rest" or flags.api_version == "v1alpha":
+        raise UsageError(
+            "REST, and with it v1alpha, is not supported yet: use --transport=grpc with v1 or v1beta."
+        )
+    location = flags.location
+    if location is None and flags.service == "emulator":
+        location = EMULATOR_LOCATION
+    if location is None:
+        raise UsageError("Nothing says in whose name to ask: give --location=projects/PROJECT/locations/global.")
+    match = LOCATION.fullmatch(location)
+    if match is None:
+        raise UsageError(f"--location={location} is no location: write projects/PROJECT/locations/global.")
+    if flags.emulator_flags and (flags.service != "emulator" or flags.endpoint):
+        raise UsageError("--emulator_flags is for a run that starts its own emulator: leave it out here.")
+    if flags.endpoint:
+        return _endpoint(flags.endpoint, flags.service), location
+    if flags.service == "emulator":
+        return None, location
+    region = match.group(1)
+    if region not in ENDPOINTS:
+        raise UsageError(
+            f"--location={location} is in {region}, which has no endpoint known here: "
+            f"use one of {', '.join(ENDPOINTS)}, or name a server with --endpoint."
+        )
+    return Endpoint(ENDPOINTS[region], secure=True), location
+
+
+def _endpoint(text: str, service: str) -> Endpoint:
+    parts = urlsplit(text if "://" in text else f"//{text}")
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or parts.scheme not in ("", "http", "https") or parts.path not in ("", "/"):
+        raise UsageError(f"--endpoint={text} is no address: write HOST:PORT.")
+    local = _is_loopback(host)
+    secure = parts.scheme == "https" or (parts.scheme == "" and not local)
+    if not local and (not secure or service == "emulator"):
+        raise UsageError(
+            f"--endpoint={text} is not on this machine, and calls without TLS stay on loopback: "
+            "use an https address with --service=discoveryengine, or 127.0.0.1."
+        )
+    if port is None and not secure:
+        raise UsageError(f"--endpoint={text} names no port: write HOST:PORT.")
+    name = f"[{host}]" if ":" in host else host
+    return Endpoint(f"{name}:{port or 443}", secure)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _numbers(flags: argparse.Namespace) -> None:
+    for name in ("max_in_flight", "batch_size", "max_attempts", "pacing_shards", "max_requests"):
+        value = getattr(flags, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name}={value} makes no sense: give a whole number from 1 on.")
+    for name in ("requests_per_minute", "deadline_seconds", "expected_latency_seconds"):
+        value = getattr(flags, name)
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise UsageError(f"--{name}={value:g} makes no sense: give a number above 0.")
+    if not 0 <= flags.max_failure_share <= 1:
+        raise UsageError(f"--max_failure_share={flags.max_failure_share:g} is no share: give 0 to 1.")
+
+
+def _limit(flags: argparse.Namespace) -> float | None:
+    if flags.requests_per_minute is not None:
+        return float(flags.requests_per_minute)
+    return None if flags.service == "emulator" else DEFAULT_REQUESTS_PER_MINUTE
+
+
+def _rate_limiter(flags: argparse.Namespace) -> str | None:
+    how: str | None = flags.rate_limiter
+    if how is not None and how not in ("local", "sharded") and not re.match(r"(redis|envoy)://[^/]+", how):
+        raise UsageError(
+            f"--rate_limiter={how} is none: use local, sharded, redis://HOST:PORT/DB or envoy://HOST:PORT."
+        )
+    if how is not None and how.startswith("redis://") and _limit(flags) is None:
+        raise UsageError("--rate_limiter=redis://… shares a limit: say which with --requests_per_minute.")
+    if flags.pacing_shards is not None and how not in (None, "sharded"):
+        raise UsageError(f"--pacing_shards is for --rate_limiter=sharded, not for {how}: leave one of them out.")
+    return how
+
+
+def _ledger(flags: argparse.Namespace) -> str | None:
+    ledger: str | None = flags.ledger
+    if ledger is not None and ledger != "none" and not re.match(r"(sqlite|redis)://.", ledger):
+        raise UsageError(
+            f"--ledger={ledger} is none: use sqlite:///PATH, redis://HOST:PORT/DB or the word none."
+        )
+    if ledger == "none" and flags.share_identical:
+        raise UsageError("--share_identical looks answers up in the ledger: give it one, or leave it out.")
+    return ledger

@@ -1,0 +1,99 @@
+"""Quantiles of a run's answers, merged from sketches: right to about a percent of rank, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from datasketches import kll_floats_sketch
+
+from pipeline.output import STAGING, Output, make_directory, open_for_writing, read_json
+from schemas.rows import AnswerRow
+
+MEASURES = ("latency_ms", "grounding_score", "support_coverage")
+RANKS = {"min": 0.0, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99, "max": 1.0}
+FILE = "quantiles.json"
+
+
+class Sketches:
+    """One sketch a measure; the accumulator, which may travel between workers."""
+
+    def __init__(self) -> None:
+        self._sketches = [kll_floats_sketch(200) for _ in MEASURES]
+
+    def add(self, row: AnswerRow) -> None:
+        """Take an answer in. Latency counts where this run made the call."""
+        values = (None if row.from_ledger else row.latency_ms, row.grounding_score, row.support_coverage)
+        for sketch, value in zip(self._sketches, values, strict=True):
+            if value is not None:
+                sketch.update(value)
+
+    def merge(self, other: Sketches) -> None:
+        """Take in what another has seen."""
+        for own, others in zip(self._sketches, other._sketches, strict=True):
+            own.merge(others)
+
+    def quantiles(self) -> dict[str, dict[str, float]]:
+        """The values at `RANKS`, by measure; nothing for a measure that was never seen."""
+        found = {}
+        for measure, sketch in zip(MEASURES, self._sketches, strict=True):
+            if not sketch.is_empty():
+                values = sketch.get_quantiles(list(RANKS.values()))
+                found[measure] = {
+                    rank: round(float(value), 4) for rank, value in zip(RANKS, values, strict=True)
+                }
+        return found
+
+    def __getstate__(self) -> list[bytes]:
+        return [sketch.serialize() for sketch in self._sketches]
+
+    def __setstate__(self, state: list[bytes]) -> None:
+        self._sketches = [kll_floats_sketch.deserialize(data) for data in state]
+
+
+class WriteQuantiles(beam.PTransform):
+    """PCollection of AnswerRow -> nothing but a small file that `read_quantiles` reads when the run is over."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__()
+        self._output = output
+
+    def expand(self, rows: Any) -> Any:
+        """Sketch in every bundle, merge, write."""
+        return (
+            rows
+            | "Sketch" >> beam.CombineGlobally(_SketchFn()).without_defaults()
+            | "Save" >> beam.Map(_save, self._output)
+        )
+
+
+class _SketchFn(beam.CombineFn):
+    def create_accumulator(self) -> Sketches:
+        return Sketches()
+
+    def add_input(self, sketches: Sketches, row: AnswerRow) -> Sketches:
+        sketches.add(row)
+        return sketches
+
+    def merge_accumulators(self, accumulators: Iterable[Sketches]) -> Sketches:
+        merged = Sketches()
+        for sketches in accumulators:
+            merged.merge(sketches)
+        return merged
+
+    def extract_output(self, sketches: Sketches) -> dict[str, dict[str, float]]:
+        return sketches.quantiles()
+
+
+def _save(quantiles: dict[str, dict[str, float]], output: Output) -> None:
+    make_directory(output.private(STAGING))
+    with open_for_writing(output.private(STAGING, FILE)) as file:
+        file.write(json.dumps(quantiles).encode())
+
+
+def read_quantiles(output: Output) -> dict[str, dict[str, float]]:
+    """What `WriteQuantiles` found; empty when no question was answered."""
+    return read_json(output.private(STAGING, FILE)) or {}

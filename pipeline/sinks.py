@@ -1,0 +1,152 @@
+"""Rows into Avro files that appear only when they are whole.
+
+A file is written under the run's private directory and moved to its final name behind a barrier that stands
+after the last row of its window. Beam's `fileio` does the same, but swallows an error of the move (the rows
+are then gone without a word), loses the pane, and never starts a second file; hence this module.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+from fastavro.write import Writer
+
+from pipeline.output import STAGING, Output, make_directory, open_for_writing
+from schemas.rows import Row, to_avro
+from schemas.tables import SCHEMAS, TABLES
+
+# The codec every reader has, BigQuery's loads included.
+CODEC = "deflate"
+ROWS_PER_FILE = 1_000_000
+ROWS = "groundrows.rows"
+"""Namespace of the counters of rows written, which bear the tables' names."""
+
+
+class WriteRows(beam.PTransform):
+    """PCollection of one table's rows -> PCollection of the final names of its files.
+
+    Args:
+        table: The table.
+        output: Where the run writes.
+        rows_per_file: When to start another file.
+    """
+
+    def __init__(self, table: str, output: Output, rows_per_file: int = ROWS_PER_FILE) -> None:
+        super().__init__()
+        self._table = table
+        self._output = output
+        self._rows_per_file = rows_per_file
+
+    def expand(self, rows: Any) -> Any:
+        """Write files, wait until all are whole, give them their names."""
+        return (
+            rows
+            | "Write" >> beam.ParDo(_WriteFn(self._table, self._output, self._rows_per_file))
+            | "Together" >> beam.GroupBy(lambda name: 0)
+            | "Publish" >> beam.ParDo(_PublishFn(self._output.table(self._table)))
+        )
+
+
+class RowFile:
+    """One Avro file in the making."""
+
+    def __init__(self, path: str, table: str) -> None:
+        self.path = path
+        self.rows = 0
+        self._file = open_for_writing(path)
+        self._writer = Writer(self._file, SCHEMAS[table], codec=CODEC)
+
+    def write(self, row: Row) -> None:
+        """Add a row.
+
+        Raises:
+            RowError: It does not fit its schema.
+        """
+        self._writer.write(to_avro(row))
+        self.rows += 1
+
+    def close(self) -> None:
+        """Write out what is buffered and close the file."""
+        self._writer.flush()
+        self._file.close()
+
+
+class _WriteFn(beam.DoFn):
+    def __init__(self, table: str, output: Output, rows_per_file: int) -> None:
+        self._table = table
+        self._output = output
+        self._rows_per_file = rows_per_file
+        self._rows = Metrics.counter(ROWS, table)
+
+    def start_bundle(self) -> None:
+        self._files: dict[Any, RowFile] = {}
+
+    def process(self, row: Row, window: Any = beam.DoFn.WindowParam) -> Iterator[str]:
+        file = self._files.get(window)
+        if file is None:
+            file = self._files[window] = self._new_file(window)
+        file.write(row)
+        if file.rows >= self._rows_per_file:
+            yield self._closed(self._files.pop(window))
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for window, file in self._files.items():
+            yield WindowedValue(self._closed(file), window.max_timestamp(), (window,))
+        self._files = {}
+
+    def _new_file(self, window: Any) -> RowFile:
+        # Each bundle's attempt has a directory entry of its own, so that one tried again leaves no trace
+        # but a file that is never published.
+        directory = self._output.private(STAGING)
+        make_directory(directory)
+        name = f"{self._table}{_window_part(window)}-{uuid.uuid4().hex}.avro"
+        return RowFile(FileSystems.join(directory, name), self._table)
+
+    def _closed(self, file: RowFile) -> str:
+        file.close()
+        self._rows.inc(file.rows)
+        return file.path
+
+
+class _PublishFn(beam.DoFn):
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def process(self, group: tuple[int, Iterable[str]]) -> Iterator[str]:
+        make_directory(self._directory)
+        for staged in group[1]:
+            final = FileSystems.join(self._directory, FileSystems.split(staged)[1])
+            # A bundle that is tried again finds its earlier try's work done.
+            if FileSystems.exists(staged):
+                FileSystems.rename([staged], [final])
+            elif not FileSystems.exists(final):
+                raise FileNotFoundError(f"{staged} is gone before it was published as {final}")
+            yield final
+
+
+def _window_part(window: Any) -> str:
+    if isinstance(window, GlobalWindow):
+        return ""
+    start = window.start.to_utc_datetime()
+    return f"-{start:%Y%m%dT%H%M%SZ}"
+
+
+def ensure_every_table(output: Output) -> None:
+    """Give each table without rows an empty file, so that a reader finds its columns."""
+    for table in TABLES:
+        if output.table_files(table):
+            continue
+        make_directory(output.table(table))
+        staging = output.private(STAGING)
+        make_directory(staging)
+        name = f"{table}-empty.avro"
+        staged = FileSystems.join(staging, name)
+        RowFile(staged, table).close()
+        FileSystems.rename([staged], [FileSystems.join(output.table(table), name)])

@@ -1,0 +1,87 @@
+"""A finished run in figures: `run.json`, and the same for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from pipeline.accounting import Account
+from pipeline.options import RunOptions
+
+# Values of these flags may hold a password.
+URI_FLAGS = ("ledger", "rate_limiter")
+
+
+def run_json(
+    account: Account,
+    options: RunOptions,
+    *,
+    run_id: str,
+    balanced: bool,
+    quantiles: Mapping[str, Mapping[str, float]],
+    started_at: str,
+    wall_seconds: float,
+) -> dict[str, Any]:
+    """What `run.json` says."""
+    limit = options.requests_per_minute
+    minutes = wall_seconds / 60
+    return {
+        "run_id": run_id,
+        "version": version("groundrows"),
+        "balanced": balanced,
+        "records_read": account.records_read,
+        "answered": account.answered,
+        "failed": account.failed,
+        "duplicates": account.duplicates,
+        "already_answered": account.already_answered,
+        "calls": account.calls,
+        "retries": account.retries,
+        "retries_by_code": dict(account.retries_by_code),
+        "failures_by_code": dict(account.failures_by_code),
+        "rows": dict(account.rows),
+        "throttled_seconds": account.throttled_seconds,
+        "rate_used": round(account.calls / (limit * minutes), 4) if limit and minutes else None,
+        "quantiles": {name: dict(values) for name, values in quantiles.items()},
+        "started_at": started_at,
+        "wall_seconds": round(wall_seconds, 3),
+        "flags": _flags(options),
+    }
+
+
+def _flags(options: RunOptions) -> dict[str, Any]:
+    flags = {name: getattr(options, name) for name in options.__slots__}
+    for name in URI_FLAGS:
+        flags[name] = without_password(flags[name]) if flags[name] else None
+    if options.endpoint is not None:
+        flags["endpoint"] = options.endpoint.address
+    return flags
+
+
+def without_password(uri: str) -> str:
+    """A URI without the user and password it may hold."""
+    scheme, separator, rest = uri.partition("://")
+    return scheme + separator + rest.rpartition("@")[2]
+
+
+def for_people(summary: Mapping[str, Any], output: str) -> str:
+    """The summary as a few lines."""
+    failures = ", ".join(f"{count} {code}" for code, count in summary["failures_by_code"].items())
+    lines = [
+        f"{summary['records_read']:,} records read = {summary['answered']:,} answered"
+        f" + {summary['failed']:,} failed + {summary['duplicates']:,} duplicates"
+        f" + {summary['already_answered']:,} already answered"
+        f" ({'balanced' if summary['balanced'] else 'NOT BALANCED'})",
+        f"{summary['calls']:,} calls, {summary['retries']:,} of them retries,"
+        f" in {summary['wall_seconds']:.1f} s",
+    ]
+    if failures:
+        lines.append(f"failures: {failures}")
+    latency = summary["quantiles"].get("latency_ms")
+    if latency:
+        lines.append(
+            f"latency: {latency['p50']:.0f} ms median, {latency['p95']:.0f} ms p95, {latency['max']:.0f} ms most"
+        )
+    rows = ", ".join(f"{count:,} {table}" for table, count in summary["rows"].items())
+    lines.append(f"rows in {output}: {rows}")
+    return "\n".join(lines)

@@ -1,0 +1,181 @@
+"""A record's bytes as a JSON object, and JSON objects as text again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from math import isfinite
+
+from schemas.errors import RuleError, kind_of, quoted
+
+# What the service's rules allow at most: 10 sources of 100 facts of 10 000 characters of 4 bytes.
+MAX_RECORD_BYTES = 40_000_000
+# Protobuf's own limit on nesting. It also keeps everything that handles metadata later, here and in the
+# warehouse, off the edge of its stack.
+MAX_DEPTH = 100
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_object(body: bytes) -> dict[str, object]:
+    """Read a record: one JSON object in UTF-8, a byte order mark before it tolerated.
+
+    Whole numbers stay exact. Strings may still hold what no UTF-8 text can: see `check_surrogates`.
+
+    Raises:
+        RuleError: `TOO_LARGE`, `EMPTY_RECORD`, `INVALID_UTF8`, `INVALID_JSON`, `NOT_AN_OBJECT`, `TOO_DEEP`,
+            `DUPLICATE_KEY` or `NOT_FINITE`.
+    """
+    if len(body) > MAX_RECORD_BYTES:
+        raise RuleError(
+            "TOO_LARGE",
+            f"the record has {len(body):,} bytes; the service's rules leave room for "
+            f"{MAX_RECORD_BYTES:,}: split it",
+        )
+    value = _read_value(_decoded(body))
+    if not isinstance(value, dict):
+        raise RuleError("NOT_AN_OBJECT", f"the record is {kind_of(value)}: it must be one JSON object")
+    # Counting is far cheaper than walking, and nearly every record has fewer openings than that.
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        _check_depth(value)
+    return value
+
+
+def check_surrogates(value: dict[str, object], body: bytes) -> None:
+    """Check that every string of a record read from `body` can be written as UTF-8.
+
+    Raises:
+        RuleError: `LONE_SURROGATE`, with the path to the first of them.
+    """
+    # They can only come from an escape: decoding UTF-8 refuses the raw ones.
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return
+    try:
+        compact_json(value).encode()
+    except UnicodeEncodeError:
+        raise RuleError(
+            "LONE_SURROGATE",
+            f"{_surrogate_path(value)} holds half of a surrogate pair, which no UTF-8 text can: "
+            "write the whole character or leave it out",
+        ) from None
+
+
+def canonical_json(record: Mapping[str, object]) -> str:
+    """The object as JSON that does not depend on the order of keys or the white space it was written with."""
+    return _CANONICAL.encode(record)
+
+
+def compact_json(value: object) -> str:
+    """The value as JSON without white space, every script readable, keys in the order they came."""
+    return _COMPACT.encode(value)
+
+
+def derived_id(content: Mapping[str, object] | bytes) -> str:
+    """An id for what has none: 32 hexadecimal digits, the same every time and on every machine.
+
+    Of a record that could be read it depends on what the record says, not on the order of its keys; of one
+    that could not, on its bytes.
+    """
+    data = content if isinstance(content, bytes) else canonical_json(content).encode()
+    return sha256(data).hexdigest()[:32]
+
+
+def _decoded(body: bytes) -> str:
+    start = len(_BOM) if body.startswith(_BOM) else 0
+    try:
+        text = body[start:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RuleError(
+            "INVALID_UTF8",
+            f"the record is no valid UTF-8 at byte offset {start + error.start}: write it as UTF-8",
+        ) from None
+    if not text or text.isspace():
+        raise RuleError("EMPTY_RECORD", "the record is empty: it must be one JSON object")
+    return text
+
+
+def _read_value(text: str) -> object:
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise RuleError(
+            "INVALID_JSON", f"the record is no valid JSON at character {error.pos + 1}: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:  # Python reads no whole number of more than 4 300 digits
+        raise RuleError(
+            "INVALID_JSON", "the record holds a whole number too long to read: write it as a string"
+        ) from None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise RuleError("DUPLICATE_KEY", f"the key {quoted(twice)} stands twice in one object: keep one")
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise RuleError("NOT_FINITE", "the record holds a number too large to keep: write it as a string")
+    return value
+
+
+def _no_constant(name: str) -> float:
+    raise RuleError("NOT_FINITE", f"the record holds {name}, which is no JSON number: write null or a string")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_constant)
+_CANONICAL = json.JSONEncoder(sort_keys=True, check_circular=False, allow_nan=False, separators=(",", ":"))
+_COMPACT = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
+
+
+def _too_deep() -> RuleError:
+    return RuleError("TOO_DEEP", f"the record is nested more than {MAX_DEPTH} levels deep: flatten it")
+
+
+def _check_depth(value: dict[str, object]) -> None:
+    level: list[object] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for parent in level for child in _children(parent) if isinstance(child, (dict, list))]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _children(parent: object) -> Iterator[object]:
+    if isinstance(parent, dict):
+        return iter(parent.values())
+    return iter(parent) if isinstance(parent, list) else iter(())
+
+
+def _surrogate_path(value: dict[str, object]) -> str:
+    """Where the first lone surrogate is. A stack of its own: a record may be as deep as it likes."""
+    stack: list[tuple[str, object]] = [("", value)]
+    while stack:
+        path, item = stack.pop()
+        if isinstance(item, str) and not _encodable(item):
+            return quoted(path)
+        if isinstance(item, dict):
+            for name in item:
+                if not _encodable(name):
+                    return f"the key {quoted(name)} of {quoted(path) if path else 'the record'}"
+            stack.extend(
+                (f"{path}.{name}" if path else name, child) for name, child in reversed(item.items())
+            )
+        elif isinstance(item, list):
+            stack.extend((f"{path}[{i}]", item[i]) for i in reversed(range(len(item))))
+    return "the record"
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""Requests as bytes: completed with a location, taken on to the next turn, shown as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from google.protobuf import json_format
+
+from schemas.build import add_content
+from schemas.jsontext import compact_json
+from schemas.messages import Pb, request_class
+
+
+def with_location(request: bytes, api_version: str, location: str) -> bytes:
+    """The request, addressed to `location`: `projects/P/locations/L`.
+
+    Map fields keep a deterministic order, so that the same request is the same bytes.
+    """
+    message = request_class(api_version).FromString(request)
+    message.location = location
+    return _serialized(message)
+
+
+def next_turn_request(
+    request: bytes, api_version: str, history: Sequence[tuple[str, str]], user_text: str
+) -> bytes:
+    """The request for a later turn: the service keeps nothing, so each one says everything again.
+
+    Args:
+        request: The request of the first turn, as in `Question.request`; its system instruction, sources,
+            labels, generation spec and location carry over.
+        api_version: Whose message it is.
+        history: What was asked and what was answered, a pair for each turn so far, the first one included.
+        user_text: What the user asks now.
+
+    Returns:
+        The serialized request: what stood before the first question, then the history, then `user_text`.
+    """
+    message = request_class(api_version).FromString(request)
+    if message.contents:
+        del message.contents[-1]  # the first question, which the history holds too
+    for asked, answered in history:
+        add_content(message.contents, "user", asked)
+        add_content(message.contents, "model", answered)
+    add_content(message.contents, "user", user_text)
+    return _serialized(message)
+
+
+def request_json(request: bytes, api_version: str) -> str:
+    """The request in the API's JSON form, camelCase; fields that this version does not know are left out."""
+    message = request_class(api_version).FromString(request)
+    return compact_json(json_format.MessageToDict(message))
+
+
+def _serialized(message: Pb) -> bytes:
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data

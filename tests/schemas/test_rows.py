@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+import pickle
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import fastavro
+import pytest
+
+from schemas.rows import (
+    AnswerRow,
+    ClaimSupportRow,
+    FailureRow,
+    Image,
+    ImageFile,
+    Retrieval,
+    Row,
+    RowError,
+    SupportChunkRow,
+    Video,
+    Website,
+    to_avro,
+)
+from schemas.tables import SCHEMAS, TABLES
+
+NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
+
+ANSWER = AnswerRow(
+    run_id="run",
+    question_id="q1",
+    turn_index=0,
+    answer_id="a1",
+    candidate_index=0,
+    question="Где река?",
+    answer_text="Здесь 🙂",
+    role="model",
+    grounding_score=0.5,
+    support_coverage=1.0,
+    claim_count=1,
+    supported_claim_count=1,
+    chunk_count=1,
+    web_search_queries=("river", "реки"),
+    search_suggestions_html="<p>",
+    search_sdk_blob=b"\x00\xff",
+    retrieval=(Retrieval("GOOGLE_SEARCH", "V1_INDEPENDENT", 0.25),),
+    images=(Image(ImageFile("u", 3, 4), None, Website("w", None, "s")),),
+    videos=(Video("v"),),
+    model_id=None,
+    api_version="v1",
+    streamed=False,
+    attempts=1,
+    latency_ms=12.5,
+    asked_at=NOON,
+    answered_at=NOON,
+    from_ledger=False,
+    uris_expire_at=None,
+    warnings=(),
+    metadata=None,
+    request_json="{}",
+    response_json=None,
+)
+CHUNK = SupportChunkRow(
+    run_id="run",
+    question_id="q1",
+    turn_index=0,
+    answer_id="a1",
+    candidate_index=0,
+    chunk_index=0,
+    chunk_text="",
+    source=None,
+    uri=None,
+    title=None,
+    domain=None,
+    document_id=None,
+    page_identifier=None,
+    source_metadata={"author": "é"},
+    index_in_stream=None,
+    uris_expire_at=NOON,
+)
+CLAIM = ClaimSupportRow("run", "q1", 0, "a1", 0, 0, "Здесь", 0, 5, None, None, None, None, None)
+FAILURE = FailureRow(
+    "run", "q1", 0, "f1", "parse", "INVALID_JSON", "It is no JSON.", False, 0, "a.jsonl:1", b"\xff{", NOON, None, 0
+)
+ROWS: list[Row] = [ANSWER, CHUNK, CLAIM, FAILURE]
+
+
+def written_and_read(values: dict[str, Any], table: str) -> dict[str, Any]:
+    file = io.BytesIO()
+    fastavro.writer(file, SCHEMAS[table], [values], strict=True)
+    file.seek(0)
+    (read,) = fastavro.reader(file)
+    return read
+
+
+@pytest.mark.parametrize("row", ROWS, ids=TABLES)
+def test_a_row_has_the_fields_of_its_schema_in_their_order(row: Row) -> None:
+    names = [field.name for field in dataclasses.fields(row)]
+    assert names == [field["name"] for field in SCHEMAS[row.TABLE]["fields"]]
+
+
+def test_nested_records_have_the_fields_of_their_schemas_in_their_order() -> None:
+    image: Any = Image(ImageFile("u", 1, 2), ImageFile("t", 3, 4), Website("w", "t", "s"))
+    row = dataclasses.replace(ANSWER, retrieval=(Retrieval("S", "V", 1.0),), images=(image,), videos=(Video("v"),))
+    schemas = {field["name"]: field["type"] for field in SCHEMAS["answers"]["fields"]}
+    checked = 0
+    for name in ("retrieval", "images", "videos"):
+        pending = [(getattr(row, name)[0], schemas[name]["items"])]
+        while pending:
+            record, schema = pending.pop()
+            assert [field.name for field in dataclasses.fields(record)] == [field["name"] for field in schema["fields"]]
+            checked += 1
+            for field in schema["fields"]:
+                if isinstance(field["type"], list) and isinstance(field["type"][1], dict):
+                    pending.append((getattr(record, field["name"]), field["type"][1]))
+    assert checked == 6
+
+
+def test_there_is_a_row_class_for_every_table() -> None:
+    assert tuple(row.TABLE for row in ROWS) == TABLES
+
+
+@pytest.mark.parametrize("row", ROWS, ids=TABLES)
+def test_a_row_reads_back_as_it_was_written(row: Row) -> None:
+    values = to_avro(row)
+    assert written_and_read(values, row.TABLE) == values
+
+
+def test_arrays_become_lists_and_nested_records_dicts() -> None:
+    values = to_avro(ANSWER)
+    assert values["web_search_queries"] == ["river", "реки"]
+    assert values["images"] == [
+        {
+            "image": {"uri": "u", "width": 3, "height": 4},
+            "thumbnail": None,
+            "source": {"uri": "w", "title": None, "site_display_name": "s"},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "value", "problem"),
+    [
+        (ANSWER, "question", None, "must be a string, not null"),
+        (ANSWER, "question", b"bytes", "must be a string, not bytes"),
+        (ANSWER, "answer_text", "ab\ud83d", "lone surrogate at character 2"),
+        (ANSWER, "role", "\udcff", "lone surrogate at character 0"),
+        (ANSWER, "web_search_queries", "river", "must be an array, not str"),
+        (ANSWER, "web_search_queries", None, "must be an array, not null"),
+        (ANSWER, "search_sdk_blob", "text", "must be bytes, not str"),
+        (ANSWER, "claim_count", True, "must be an integer, not bool"),
+        (ANSWER, "claim_count", 1.0, "must be an integer, not float"),
+        (ANSWER, "claim_count", 2**31, "must lie from -2147483648 to 2147483647"),
+        (ANSWER, "claim_count", -(2**31) - 1, "must lie from -2147483648 to 2147483647"),
+        (ANSWER, "streamed", 0, "must be true or false, not int"),
+        (ANSWER, "latency_ms", True, "must be a number, not bool"),
+        (ANSWER, "latency_ms", "12", "must be a number, not str"),
+        (ANSWER, "latency_ms", 10**400, "too large for a double"),
+        (ANSWER, "asked_at", datetime(2025, 3, 1), "has no time zone"),
+        (ANSWER, "asked_at", 1_700_000_000_000_000, "must be a datetime, not int"),
+        (ANSWER, "uris_expire_at", datetime(2025, 3, 1), "has no time zone"),
+        (ANSWER, "images", ("u",), "must be a record of Image, not str"),
+        (CHUNK, "source_metadata", [("a", "b")], "must be a map, not list"),
+        (CLAIM, "claim_start", "0", "must be an integer, not str"),
+        (CLAIM, "claim_text", None, "must be a string, not null"),
+        (FAILURE, "record", bytearray(b"{"), "must be bytes, not bytearray"),
+        (FAILURE, "failed_at", None, "must be a datetime, not null"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_with_its_table_and_field(
+    row: Row, field: str, value: Any, problem: str
+) -> None:
+    with pytest.raises(RowError) as caught:
+        to_avro(dataclasses.replace(row, **{field: value}))
+    assert caught.value.table == row.TABLE
+    assert caught.value.field.split("[")[0] == field
+    assert str(caught.value).startswith(f"{row.TABLE}.{field}")
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "changes", "place"),
+    [
+        (ANSWER, {"web_search_queries": ("a", "\ud83d")}, "web_search_queries[1]"),
+        (ANSWER, {"retrieval": (Retrieval("S", None, "high"),)}, "retrieval[0].prediction"),  # type: ignore[arg-type]
+        (ANSWER, {"images": (Image(None, ImageFile("u", True, 1), None),)}, "images[0].thumbnail.width"),
+        (CHUNK, {"source_metadata": {"a": None}}, "source_metadata{}"),
+        (CHUNK, {"source_metadata": {"\ud83d": "a"}}, "source_metadata{}"),
+        (CHUNK, {"source_metadata": {1: "a"}}, "source_metadata{}"),
+    ],
+)
+def test_a_value_deep_inside_is_named_with_its_place(row: Row, changes: dict[str, Any], place: str) -> None:
+    with pytest.raises(RowError) as caught:
+        to_avro(dataclasses.replace(row, **changes))
+    assert caught.value.field == place
+
+
+def test_the_message_never_holds_the_content() -> None:
+    with pytest.raises(RowError) as caught:
+        to_avro(dataclasses.replace(ANSWER, question="my secret\ud83d"))
+    assert "secret" not in str(caught.value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WiderVideo(Video):
+    length: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WiderClaim(ClaimSupportRow):
+    extra: int = 0
+
+
+def test_a_field_too_many_is_refused() -> None:
+    with pytest.raises(RowError, match="claim_supports"):
+        to_avro(WiderClaim(*dataclasses.astuple(CLAIM)))
+    with pytest.raises(RowError, match=r"videos\[0\] must be a record of Video"):
+        to_avro(dataclasses.replace(ANSWER, videos=(WiderVideo("v"),)))
+
+
+def test_a_field_missing_is_refused() -> None:
+    with pytest.raises(RowError, match=r"claim_supports.run_id is missing"):
+        to_avro(object.__new__(ClaimSupportRow))
+    with pytest.raises(RowError, match=r"videos\[0\].youtube_external_id is missing"):
+        to_avro(dataclasses.replace(ANSWER, videos=(object.__new__(Video),)))
+
+
+def test_what_is_no_row_is_refused() -> None:
+    with pytest.raises(RowError, match="dict"):
+        to_avro({"run_id": "run"})  # type: ignore[arg-type]
+
+
+def test_a_double_may_be_nan_infinite_or_whole() -> None:
+    for value in (math.nan, math.inf, -math.inf, 3):
+        values = to_avro(dataclasses.replace(ANSWER, latency_ms=value))
+        read = written_and_read(values, "answers")["latency_ms"]
+        assert read == value or (math.isnan(value) and math.isnan(read))
+
+
+def test_a_moment_in_another_zone_is_the_same_moment() -> None:
+    there = NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))
+    values = to_avro(dataclasses.replace(ANSWER, asked_at=there))
+    assert written_and_read(values, "answers")["asked_at"] == NOON
+
+
+def test_a_row_error_survives_the_way_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(RowError("answers", "role", "must be a string")))
+    assert (str(error), error.table, error.field) == ("answers.role must be a string", "answers", "role")

@@ -1,0 +1,278 @@
+"""Outcome → rows: the answers with their support chunks and claims, or why there is none."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+
+from schemas import ids
+from schemas.messages import request_class, response_class
+from schemas.outcome import Answer, Failure, Outcome
+from schemas.question import Question
+from schemas.request import request_json
+from schemas.rows import AnswerRow, ClaimSupportRow, FailureRow, Row, SupportChunkRow
+from schemas.tables import TABLES
+from transforms.candidate import Turn, candidate_rows
+
+RAW_RESPONSE = "rawResponseBase64"
+"""The key of `response_json` that holds the response's bytes when its JSON form cannot say everything."""
+
+COUNTERS = "groundrows"
+"""Namespace of the counters: answered, failed, duplicates and already_answered, one of them per record."""
+
+COUNTERS_BY_CODE = "groundrows.failures_by_code"
+"""Namespace of the counters that bear a failure's code as their name."""
+
+
+def utc_now() -> datetime:
+    """Return the present moment in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class FlattenSettings:
+    """What rows hold beside what the outcome says.
+
+    Attributes:
+        run_id: The id of this run.
+        keep_response: Whether answers carry the whole response as JSON.
+        generation: How often the records of this run had been replayed before; 0 in a first run.
+        now: Gives a failure row's `failed_at`, an aware datetime.
+    """
+
+    run_id: str
+    keep_response: bool = False
+    generation: int = 0
+    now: Callable[[], datetime] = utc_now
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of one outcome, by table.
+
+    Attributes:
+        answered: Whether the question counts as answered: every turn has a candidate. It is failed when there
+            is a failure row (one at most), and was skipped when it is neither.
+    """
+
+    answers: tuple[AnswerRow, ...]
+    support_chunks: tuple[SupportChunkRow, ...]
+    claim_supports: tuple[ClaimSupportRow, ...]
+    failures: tuple[FailureRow, ...]
+    answered: bool
+
+    def __iter__(self) -> Iterator[Row]:
+        """Every row, table by table."""
+        yield from self.answers
+        yield from self.support_chunks
+        yield from self.claim_supports
+        yield from self.failures
+
+
+def flatten(outcome: Outcome, settings: FlattenSettings) -> Rows:
+    """Return the rows of one outcome: none when it was skipped, whatever the service sent.
+
+    A question that failed has the rows of the turns that were answered and one failure row. A response
+    without candidates, or one that does not decode, is a failure too, of stage `flatten`. Where several turns
+    failed the first one is kept, as it is why the others did.
+    """
+    answers: list[AnswerRow] = []
+    chunks: list[SupportChunkRow] = []
+    claims: list[ClaimSupportRow] = []
+    failure: Failure | None = None
+    for answer in outcome.answers:
+        try:
+            response: Any = response_class(answer.api_version).FromString(answer.response)
+            turn = _turn(outcome.question, answer, response, settings)
+        except DecodeError:
+            failure = failure or _no_answer(outcome.question, answer, "UNDECODABLE_RESPONSE")
+            continue
+        if not response.candidates:
+            failure = failure or _no_answer(outcome.question, answer, "NO_CANDIDATES")
+            continue
+        for index, candidate, warnings in _numbered(response.candidates):
+            answer_row, chunk_rows, claim_rows = candidate_rows(turn, candidate, index, warnings)
+            answers.append(answer_row)
+            chunks += chunk_rows
+            claims += claim_rows
+    failure = failure or outcome.failure
+    return Rows(
+        answers=tuple(answers),
+        support_chunks=tuple(chunks),
+        claim_supports=tuple(claims),
+        failures=() if failure is None else (failure_row(failure, settings),),
+        answered=failure is None and outcome.skip is None,
+    )
+
+
+def failure_row(failure: Failure, settings: FlattenSettings) -> FailureRow:
+    """Return the row of a failure. Lone surrogates, as in odd file names, are written as escapes."""
+    return FailureRow(
+        run_id=settings.run_id,
+        question_id=_writable(failure.question_id),
+        turn_index=failure.turn_index,
+        failure_id=ids.failure_id(
+            failure.question_id, failure.turn_index, failure.stage, failure.code, failure.origin
+        ),
+        stage=failure.stage,
+        code=_writable(failure.code),
+        message=_writable(failure.message),
+        retryable=failure.retryable,
+        attempts=failure.attempts,
+        origin=_writable(failure.origin),
+        record=failure.record,
+        failed_at=settings.now(),
+        metadata=None if failure.metadata is None else _writable(failure.metadata),
+        generation=settings.generation,
+    )
+
+
+class FlattenAnswers(beam.PTransform):
+    """PCollection of `Outcome` → a PCollection of rows per table: `rows["answers"]`, `rows["failures"]` …
+
+    Every outcome counts once, in the counters of `COUNTERS`.
+    """
+
+    def __init__(self, settings: FlattenSettings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def expand(self, outcomes: beam.PCollection[Outcome]) -> Any:
+        """Return the tagged outputs, one for each of `TABLES`."""
+        return outcomes | beam.ParDo(_FlattenFn(self._settings)).with_outputs(*TABLES)
+
+
+class FailureRows(beam.PTransform):
+    """PCollection of `Failure`, of records that never became a question → PCollection of `FailureRow`.
+
+    Every failure counts once, in the counters of `COUNTERS`.
+    """
+
+    def __init__(self, run_id: str, generation: int = 0, now: Callable[[], datetime] = utc_now) -> None:
+        super().__init__()
+        self._settings = FlattenSettings(run_id, generation=generation, now=now)
+
+    def expand(self, failures: beam.PCollection[Failure]) -> beam.PCollection[FailureRow]:
+        """Return the failures as rows."""
+        return failures | beam.ParDo(_FailureFn(self._settings))
+
+
+class _FlattenFn(beam.DoFn):
+    def __init__(self, settings: FlattenSettings) -> None:
+        self._settings = settings
+
+    def process(self, outcome: Outcome) -> Iterable[Any]:
+        rows = flatten(outcome, self._settings)
+        if rows.answered:
+            Metrics.counter(COUNTERS, "answered").inc()
+        elif rows.failures:
+            _count_failure(rows.failures[0])
+        else:
+            skipped = "duplicates" if outcome.skip == "duplicate" else "already_answered"
+            Metrics.counter(COUNTERS, skipped).inc()
+        for row in rows:
+            yield beam.pvalue.TaggedOutput(row.TABLE, row)
+
+
+class _FailureFn(beam.DoFn):
+    def __init__(self, settings: FlattenSettings) -> None:
+        self._settings = settings
+
+    def process(self, failure: Failure) -> Iterable[FailureRow]:
+        row = failure_row(failure, self._settings)
+        _count_failure(row)
+        yield row
+
+
+def _count_failure(row: FailureRow) -> None:
+    Metrics.counter(COUNTERS, "failed").inc()
+    Metrics.counter(COUNTERS_BY_CODE, row.code).inc()
+
+
+_PROBLEMS = {
+    "NO_CANDIDATES": (
+        "The response to turn {turn} holds no candidate, so there is no answer; word the question differently: "
+        "asked again as it is, it gets the stored response."
+    ),
+    "UNDECODABLE_RESPONSE": (
+        "The request or response stored for turn {turn} is no valid {version} message; ask again without the "
+        "ledger that holds it."
+    ),
+}
+
+
+def _no_answer(question: Question, answer: Answer, code: str) -> Failure:
+    return Failure(
+        question_id=question.question_id,
+        turn_index=answer.turn_index,
+        stage="flatten",
+        code=code,
+        message=_PROBLEMS[code].format(turn=answer.turn_index, version=answer.api_version),
+        retryable=False,
+        attempts=answer.attempts,
+        origin=question.origin,
+        record=question.record,
+        metadata=question.metadata,
+    )
+
+
+def _turn(question: Question, answer: Answer, response: Any, settings: FlattenSettings) -> Turn:
+    request: Any = request_class(answer.api_version).FromString(answer.request)
+    asked = request_json(answer.request, answer.api_version)
+    if question.user_context is not None:  # sent beside the message, which has no field for it
+        asked = json.dumps({**json.loads(asked), "userContext": json.loads(question.user_context)})
+    warnings: tuple[str, ...] = ()
+    size = response.ByteSize()
+    response.DiscardUnknownFields()
+    unknown_size = size - response.ByteSize()
+    if unknown_size:
+        kept = (
+            f"response_json holds them in {RAW_RESPONSE}" if settings.keep_response else "they are not kept"
+        )
+        warnings = (f"The response holds {unknown_size} bytes in fields unknown to this version: {kept}.",)
+    response_json = None
+    if settings.keep_response:
+        body = json_format.MessageToDict(response)
+        if unknown_size:
+            body[RAW_RESPONSE] = base64.b64encode(answer.response).decode()
+        response_json = json.dumps(body, ensure_ascii=False)
+    return Turn(
+        question=question,
+        answer=answer,
+        run_id=settings.run_id,
+        model_id=request.generation_spec.model_id or None,
+        asked_google=any(
+            source.HasField("google_search_source") for source in request.grounding_spec.grounding_sources
+        ),
+        request_json=asked,
+        response_json=response_json,
+        warnings=warnings,
+    )
+
+
+def _numbered(candidates: Sequence[Any]) -> Iterator[tuple[int, Any, tuple[str, ...]]]:
+    """Yield each candidate with its index and, where its own index would not do, a warning."""
+    own = [candidate.index for candidate in candidates]
+    if sorted(own) == list(range(len(own))):
+        for candidate in candidates:
+            yield candidate.index, candidate, ()
+        return
+    for position, candidate in enumerate(candidates):
+        warning = (
+            f"The candidate's index is {candidate.index}; the {len(own)} candidates of the response are "
+            "numbered by position instead, as their indices are not distinct or leave gaps."
+        )
+        yield position, candidate, (warning,)
+
+
+def _writable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

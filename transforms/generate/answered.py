@@ -1,0 +1,48 @@
+"""Turns that an earlier, finished run answered: what `--append` leaves out."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+
+
+class AnsweredTurns:
+    """A set of (question id, turn) on disk, so that its size is bounded by the disk and not by memory.
+
+    Args:
+        path: A SQLite file, made when missing.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA synchronous=OFF")  # a scratch file, remade by every run
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS answered"
+            " (question_id TEXT, turn_index INTEGER, PRIMARY KEY (question_id, turn_index)) WITHOUT ROWID"
+        )
+
+    def add(self, turns: Iterable[tuple[str, int]]) -> None:
+        """Note turns as answered."""
+        with self._lock:
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT OR IGNORE INTO answered VALUES (?,?)", turns)
+            self._db.execute("COMMIT")
+
+    def of(self, question_ids: Sequence[str]) -> dict[str, frozenset[int]]:
+        """The answered turns of each of these questions that has any."""
+        found: dict[str, set[int]] = {}
+        marks = ",".join("?" * len(question_ids))
+        with self._lock:
+            rows = self._db.execute(
+                f"SELECT question_id, turn_index FROM answered WHERE question_id IN ({marks})", question_ids
+            ).fetchall()
+        for question_id, turn_index in rows:
+            found.setdefault(question_id, set()).add(turn_index)
+        return {question_id: frozenset(turns) for question_id, turns in found.items()}
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()

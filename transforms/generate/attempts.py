@@ -1,0 +1,174 @@
+"""One turn's attempts: call, retry, give up; the heart of the calling."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from transforms.generate.budget import Budget
+from transforms.generate.clients.base import Client
+from transforms.generate.errors import NOT_ATTEMPTED, CallError
+from transforms.generate.gate import Gate, Halted
+from transforms.generate.halt import Halt
+from transforms.generate.retry import RetryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """The response to a turn, and what it took.
+
+    Attributes:
+        response: The serialized response message.
+        attempts: Calls made, this one included.
+        latency_ms: Milliseconds of the successful attempt alone.
+        asked_at: When that attempt left, UTC.
+        answered_at: When its response was complete, UTC.
+        retry_codes: What the attempts before it ended in.
+    """
+
+    response: bytes
+    attempts: int
+    latency_ms: float
+    asked_at: datetime
+    answered_at: datetime
+    retry_codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """A turn without a response.
+
+    Attributes:
+        error: What the last attempt ended in, or why none was made.
+        retryable: Whether the question is worth asking again another day.
+        attempts: Calls made.
+        retry_codes: What the attempts before the last ended in.
+    """
+
+    error: CallError
+    retryable: bool
+    attempts: int
+    retry_codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What calls of one shard share: the gate they leave by and the budget they are paid from."""
+
+    gate: Gate
+    budget: Budget | None
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Makes attempts. One instance serves every turn of the process.
+
+    Attributes:
+        client: The backend.
+        policy: When to try again.
+        halt: Watches for a run in which nothing can work.
+        halted: Set when `halt` has a reason.
+        on_halt: Called once, when the reason appears.
+        deadline_seconds: When an attempt is cut.
+        out: Calls out right now.
+        made: Calls made so far.
+    """
+
+    client: Client
+    policy: RetryPolicy
+    halt: Halt
+    halted: asyncio.Event
+    on_halt: Callable[[], None]
+    deadline_seconds: float
+    out: int = 0
+    made: int = 0
+    waiting_to_retry: int = 0
+
+    async def ask(
+        self, request: bytes, line: Line, keep: Callable[[Success], Awaitable[None]]
+    ) -> Success | GaveUp:
+        """Call until there is a response or no attempt is left.
+
+        Args:
+            request: The serialized request, location included.
+            line: The gate and the budget of the question's shard.
+            keep: Stores the response. The call keeps its slot until this returns, so that no more than
+                `max_in_flight` responses can ever be lost to a kill.
+        """
+        attempts = 0
+        codes: list[str] = []
+        first_at: float | None = None
+        last: CallError | None = None
+        while True:
+            try:
+                await line.gate.enter(retry=attempts > 0)
+            except Halted:
+                return self._cut_short(last, attempts, codes, self.halt.reason or "Calling was stopped.")
+            if line.budget is not None and not await line.budget.take():
+                line.gate.leave()
+                return self._cut_short(
+                    last,
+                    attempts,
+                    codes,
+                    "The budget of --max_requests was spent before this question's turn.",
+                )
+            attempts += 1
+            sent_at = time.monotonic()
+            first_at = sent_at if first_at is None else first_at
+            try:
+                success = await self._attempt(request, attempts, tuple(codes), sent_at)
+                await keep(success)
+                return success
+            except CallError as error:
+                last = error
+            finally:
+                line.gate.leave()
+            if last.code == "RESOURCE_EXHAUSTED":
+                line.gate.throttled(sent_at, last.retry_after)
+            self._note(last)
+            wait = self.policy.wait_seconds(last, attempts, time.monotonic() - first_at)
+            if wait is None:
+                return GaveUp(last, last.retryable, attempts, tuple(codes))
+            codes.append(last.code)
+            await self._wait(wait)
+
+    async def _attempt(
+        self, request: bytes, attempts: int, codes: tuple[str, ...], sent_at: float
+    ) -> Success:
+        asked_at = datetime.now(UTC)
+        self.made += 1
+        self.out += 1
+        try:
+            response = await self.client.generate(request, self.deadline_seconds)
+        finally:
+            self.out -= 1
+        latency = time.monotonic() - sent_at
+        self.halt.succeeded()
+        return Success(response, attempts, latency * 1000, asked_at, datetime.now(UTC), codes)
+
+    def _note(self, error: CallError) -> None:
+        self.halt.failed(error)
+        if self.halt.reason is not None and not self.halted.is_set():
+            self.halted.set()
+            self.on_halt()
+
+    async def _wait(self, seconds: float) -> None:
+        """Sleep, but not past a halt."""
+        self.waiting_to_retry += 1
+        try:
+            await asyncio.wait_for(self.halted.wait(), seconds)
+        except TimeoutError:
+            pass
+        finally:
+            self.waiting_to_retry -= 1
+
+    @staticmethod
+    def _cut_short(last: CallError | None, attempts: int, codes: list[str], why: str) -> GaveUp:
+        """End a turn that may make no further attempt: by its own last error, if it had one."""
+        if last is None:
+            return GaveUp(CallError(NOT_ATTEMPTED, why), True, attempts, ())
+        # The last code was noted as followed by another attempt, which never came.
+        return GaveUp(last, last.retryable, attempts, tuple(codes[:-1]))

@@ -1,0 +1,1 @@
+"""Ways to reach a service that answers questions, behind one narrow interface."""

@@ -1,0 +1,440 @@
+"""The calling of one process: one event loop, and everything its calls share.
+
+Beam's threads hand questions in with `submit` and take outcomes out of a basket; the loop's thread does the
+calling. Between them stand only the backlog, which bounds what is in the air, and the basket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from schemas.messages import request_class
+from schemas.outcome import Answer, Failure, Outcome, Skip
+from schemas.question import Question
+from transforms.generate.answered import AnsweredTurns
+from transforms.generate.attempts import Attempts, GaveUp, Line, Success
+from transforms.generate.budget import Budget, budget_scope
+from transforms.generate.clients.base import Client
+from transforms.generate.clients.grpc_client import GrpcClient
+from transforms.generate.commit import GroupCommit
+from transforms.generate.conversation import is_over, turn_request
+from transforms.generate.errors import CallError
+from transforms.generate.gate import Gate, Slots
+from transforms.generate.halt import Halt
+from transforms.generate.ledger.base import Entry, Ledger, LedgerError, entry_key, fingerprint
+from transforms.generate.ledger.uri import open_ledger
+from transforms.generate.pacing.base import Pacer
+from transforms.generate.pacing.open import open_pacer
+from transforms.generate.retry import RetryPolicy
+from transforms.generate.settings import CallSettings
+from transforms.generate.window import Backlog, Basket
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_NOTHING: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A question on its way, with what is already known of it.
+
+    Attributes:
+        ticket: The caller's own mark, handed back with the outcome.
+        question: The question.
+        answers: The turns that the ledger holds, from the first on without a gap.
+        request: The request of the turn to ask next.
+        key: The ledger's key of that turn.
+        delivered: Turns that an earlier run's rows already hold; they are asked only for the history.
+    """
+
+    ticket: Any
+    question: Question
+    answers: tuple[Answer, ...]
+    request: bytes
+    key: bytes
+    delivered: frozenset[int]
+
+
+class Engine:
+    """Everything that calls in one process share. Made by the first bundle that needs it.
+
+    Args:
+        settings: How to call.
+        client_of: Makes the backend.
+        pacer_of: Makes a shard's pacer.
+
+    Attributes:
+        done: Questions that have an outcome, for a display of progress.
+        failed: Those of them that failed.
+
+    Raises:
+        SetupError: Credentials are missing.
+        LedgerError: The ledger can't be used.
+    """
+
+    def __init__(
+        self,
+        settings: CallSettings,
+        client_of: Callable[[CallSettings], Client] = GrpcClient,
+        pacer_of: Callable[[CallSettings], Pacer] = open_pacer,
+    ) -> None:
+        self.settings = settings
+        self.halt = Halt(settings.exhausted_seconds, settings.retry_seconds)
+        self.ledger: Ledger = open_ledger(settings.ledger)
+        self._delivered = AnsweredTurns(settings.answered_path) if settings.answered_path else None
+        self._pacer_of = pacer_of
+        # Twice the window: one calls while another waits for a slot or to try again, and a batch more, so
+        # that a finished call is followed by the next without asking Beam first.
+        self._backlog = Backlog(2 * settings.max_in_flight + settings.batch_size)
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="groundrows-ledger")
+        self._commit = GroupCommit(self.ledger.put_many, self._executor)
+        self._slots = Slots(settings.max_in_flight)
+        self._lines: dict[int, Line] = {}
+        self._asking: dict[bytes, asyncio.Future[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._signalled = 0.0
+        self.done = 0
+        self.failed = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="groundrows-calls", daemon=True)
+        self._thread.start()
+        try:
+            self.attempts = self._on_loop(self._open(client_of))
+        except BaseException:
+            self._stop_threads()
+            raise
+
+    async def _open(self, client_of: Callable[[CallSettings], Client]) -> Attempts:
+        settings = self.settings
+        return Attempts(
+            client=client_of(settings),
+            policy=RetryPolicy(settings.max_attempts, settings.retry_seconds, settings.backoff_seconds),
+            halt=self.halt,
+            halted=asyncio.Event(),
+            on_halt=self._turn_everybody_away,
+            deadline_seconds=settings.deadline_seconds,
+        )
+
+    # -- called by Beam's threads --------------------------------------------------------------------
+
+    def submit(self, batch: Sequence[tuple[Any, Question]], basket: Basket, shard: int = 0) -> None:
+        """Take a batch on; blocks while the backlog is full. Each question's outcome lands in the basket.
+
+        Args:
+            batch: Pairs of a ticket and a question.
+            basket: Where the outcomes go.
+            shard: Whose share of the rate and the budget pays.
+
+        Raises:
+            LedgerError: The ledger can't be read.
+        """
+        basket.expect(len(batch))
+        jobs = self._look_up(self._leave_out(batch, basket), basket)
+        if jobs:
+            self._backlog.add(len(jobs))
+            self._loop.call_soon_threadsafe(self._start, jobs, basket, shard)
+
+    def settle(self) -> None:
+        """Give back reserved calls when nothing is in the air; called when a bundle has been drained."""
+        if self.settings.max_requests is not None and self._backlog.taken == 0:
+            self._on_loop(self._settle())
+
+    def take_throttled_seconds(self) -> int:
+        """Whole seconds spent waiting for the pace since the last time this was asked."""
+        seconds = int(sum(line.gate.throttled_seconds for line in self._lines.values()) - self._signalled)
+        self._signalled += seconds
+        return seconds
+
+    @property
+    def in_the_air(self) -> int:
+        """Questions taken on and not finished."""
+        return self._backlog.taken
+
+    def close(self) -> None:
+        """Stop calling, give back what is held, and let go of everything; what is in the air is dropped."""
+        self._on_loop(self._close())
+        self._stop_threads()
+        self.ledger.close()
+        if self._delivered is not None:
+            self._delivered.close()
+
+    def _on_loop(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _stop_threads(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._executor.shutdown()
+
+    def _leave_out(
+        self, batch: Sequence[tuple[Any, Question]], basket: Basket
+    ) -> list[tuple[Any, Question, frozenset[int]]]:
+        """Drop what is answered already and what was asked before in this run."""
+        delivered = (
+            self._delivered.of([question.question_id for _, question in batch]) if self._delivered else {}
+        )
+        keys = [_question_key(question) for _, question in batch]
+        # Within a batch the first origin wins too: the dictionary below must not let the last one in.
+        claims: dict[bytes, str] = {}
+        for key, (_, question) in zip(keys, batch, strict=True):
+            claims.setdefault(key, question.origin)
+        holders = self.ledger.claim(self.settings.run_id, claims)
+        kept = []
+        for key, (ticket, question) in zip(keys, batch, strict=True):
+            turns = delivered.get(question.question_id, _NOTHING)
+            if holders[key] != question.origin:
+                self._deliver(basket, ticket, _skipped(question, "duplicate"))
+            elif len(turns) >= len(question.turns):
+                self._deliver(basket, ticket, _skipped(question, "already_answered"))
+            else:
+                kept.append((ticket, question, turns))
+        return kept
+
+    def _look_up(
+        self, questions: Sequence[tuple[Any, Question, frozenset[int]]], basket: Basket
+    ) -> list[Job]:
+        """Find stored answers, a turn of the whole batch at a time; what is left must be called for."""
+        jobs = []
+        waiting = [self._next_job(ticket, question, (), turns) for ticket, question, turns in questions]
+        while waiting:
+            entries = self.ledger.get_many([job.key for job in waiting])
+            going_on = []
+            for job in waiting:
+                entry = entries.get(job.key)
+                if entry is None:
+                    jobs.append(job)
+                    continue
+                answers = (*job.answers, self._stored_answer(job, entry))
+                if is_over(job.question, answers):
+                    self._deliver(basket, job.ticket, _outcome(job, answers, None, (), 0))
+                else:
+                    going_on.append(self._next_job(job.ticket, job.question, answers, job.delivered))
+            waiting = going_on
+        return jobs
+
+    def _next_job(
+        self, ticket: Any, question: Question, answers: tuple[Answer, ...], delivered: frozenset[int]
+    ) -> Job:
+        request = turn_request(question, answers, self.settings.location)
+        return Job(ticket, question, answers, request, self._key(question, len(answers), request), delivered)
+
+    def _key(self, question: Question, turn_index: int, request: bytes) -> bytes:
+        # Under --share_identical the request alone counts, whoever asks it.
+        name = "" if self.settings.share_identical else question.question_id
+        return entry_key(name, turn_index, fingerprint(request, question.api_version))
+
+    def _stored_answer(self, job: Job, entry: Entry) -> Answer:
+        return Answer(
+            turn_index=len(job.answers),
+            request=job.request,
+            response=entry.response,
+            api_version=job.question.api_version,
+            streamed=False,
+            attempts=entry.attempts,
+            latency_ms=entry.latency_ms,
+            asked_at=entry.asked_at,
+            answered_at=entry.answered_at,
+            from_ledger=True,
+        )
+
+    def _deliver(self, basket: Basket, ticket: Any, outcome: Outcome) -> None:
+        # Beam's threads and the loop's may lose a count to each other; these two are for display.
+        self.done += 1
+        self.failed += outcome.failure is not None
+        basket.put(ticket, outcome)
+
+    # -- called on the loop --------------------------------------------------------------------------
+
+    def _start(self, jobs: Sequence[Job], basket: Basket, shard: int) -> None:
+        line = self._line(shard)
+        for job in jobs:
+            task = self._loop.create_task(self._run(job, basket, line))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _line(self, shard: int) -> Line:
+        line = self._lines.get(shard)
+        if line is None:
+            settings = self.settings
+            unlimited = settings.requests_per_minute is None and "://" not in settings.rate_limiter
+            gate = Gate(self._slots, self._pacer_of(settings), paced=not unlimited)
+            if self.halt.reason is not None:
+                gate.halt()
+            line = self._lines[shard] = Line(gate, self._budget(shard))
+        return line
+
+    def _budget(self, shard: int) -> Budget | None:
+        settings = self.settings
+        total = settings.max_requests
+        if total is None:
+            return None
+        scope, limit = budget_scope(settings, shard), total
+        if scope != settings.run_id:
+            limit = total // settings.pacing_shards + (shard < total % settings.pacing_shards)
+
+        async def reserve(count: int) -> int:
+            return await self._in_executor(self.ledger.reserve, scope, limit, count)
+
+        async def give_back(count: int) -> None:
+            await self._in_executor(self.ledger.give_back, scope, count)
+
+        return Budget(reserve, give_back)
+
+    async def _in_executor(self, function: Callable[..., _T], *args: Any) -> _T:
+        return await self._loop.run_in_executor(self._executor, function, *args)
+
+    async def _run(self, job: Job, basket: Basket, line: Line) -> None:
+        try:
+            outcome = await self._ask_turns(job, line)
+        except Exception as error:
+            # A fault of our own costs one question too, and never the run. The text may hold the prompt.
+            _LOGGER.error("A question failed by an internal error: %s", type(error).__name__)
+            outcome = _outcome(job, job.answers, _internal(job, error), (), 0)
+        self._deliver(basket, job.ticket, outcome)
+        self._backlog.remove_one()
+
+    async def _ask_turns(self, job: Job, line: Line) -> Outcome:
+        answers = job.answers
+        codes: tuple[str, ...] = ()
+        calls = 0
+        while True:
+            result = await (
+                self._ask_shared(job, line) if self.settings.share_identical else self._ask(job, line)
+            )
+            if isinstance(result, GaveUp):
+                failure = _failure(job.question, len(answers), result)
+                return _outcome(job, answers, failure, codes + result.retry_codes, calls + result.attempts)
+            answer, retry_codes = result
+            answers = (*answers, answer)
+            codes += retry_codes
+            calls += 0 if answer.from_ledger else answer.attempts
+            if is_over(job.question, answers):
+                return _outcome(job, answers, None, codes, calls)
+            job = self._next_job(job.ticket, job.question, answers, job.delivered)
+
+    async def _ask(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
+        async def keep(success: Success) -> None:
+            await self._keep(job, success)
+
+        result = await self.attempts.ask(job.request, line, keep)
+        if isinstance(result, GaveUp):
+            return result
+        answer = Answer(
+            turn_index=len(job.answers),
+            request=job.request,
+            response=result.response,
+            api_version=job.question.api_version,
+            streamed=False,
+            attempts=result.attempts,
+            latency_ms=result.latency_ms,
+            asked_at=result.asked_at,
+            answered_at=result.answered_at,
+            from_ledger=False,
+        )
+        return answer, result.retry_codes
+
+    async def _ask_shared(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
+        """As `_ask`, but equal requests wait for the first of them and take its stored answer."""
+        while (first := self._asking.get(job.key)) is not None:
+            await first
+        stored = await self._in_executor(self.ledger.get_many, [job.key])
+        if job.key in stored:
+            return self._stored_answer(job, stored[job.key]), ()
+        if job.key in self._asking:
+            return await self._ask_shared(job, line)
+        done = self._asking[job.key] = self._loop.create_future()
+        try:
+            return await self._ask(job, line)
+        finally:
+            del self._asking[job.key]
+            done.set_result(None)
+
+    async def _keep(self, job: Job, success: Success) -> None:
+        if self.settings.ledger == "none":
+            return
+        request = request_class(job.question.api_version).FromString(job.request)
+        entry = Entry(
+            key=job.key,
+            question_id=job.question.question_id,
+            turn_index=len(job.answers),
+            model_id=request.generation_spec.model_id,
+            response=success.response,
+            attempts=success.attempts,
+            latency_ms=success.latency_ms,
+            asked_at=success.asked_at,
+            answered_at=success.answered_at,
+        )
+        try:
+            await self._commit.put(entry)
+        except LedgerError as error:
+            # The answer is here and stays; but what can't be kept must not be paid for.
+            self.halt.stop(str(error))
+            self.attempts.halted.set()
+            self._turn_everybody_away()
+
+    def _turn_everybody_away(self) -> None:
+        _LOGGER.error("%s", self.halt.reason)
+        for line in self._lines.values():
+            line.gate.halt()
+
+    async def _settle(self) -> None:
+        for line in self._lines.values():
+            if line.budget is not None:
+                await line.budget.settle()
+
+    async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._settle()
+        for line in self._lines.values():
+            await line.gate.close()
+        await self.attempts.client.close()
+
+
+def _question_key(question: Question) -> bytes:
+    """What makes two records the same question: the id, every turn, and all that is asked with them."""
+    turns = "\0".join(question.turns).encode()
+    return entry_key(question.question_id, 0, fingerprint(question.request + turns, question.api_version))
+
+
+def _skipped(question: Question, skip: Skip) -> Outcome:
+    return Outcome(question, (), None, skip, (), 0)
+
+
+def _outcome(
+    job: Job,
+    answers: tuple[Answer, ...],
+    failure: Failure | None,
+    retry_codes: tuple[str, ...],
+    calls: int,
+) -> Outcome:
+    fresh = tuple(answer for answer in answers if answer.turn_index not in job.delivered)
+    return Outcome(job.question, fresh, failure, None, retry_codes, calls)
+
+
+def _failure(question: Question, turn_index: int, result: GaveUp) -> Failure:
+    return Failure(
+        question_id=question.question_id,
+        turn_index=turn_index,
+        stage="generate",
+        code=result.error.code,
+        message=result.error.message,
+        retryable=result.retryable,
+        attempts=result.attempts,
+        origin=question.origin,
+        record=question.record,
+        metadata=question.metadata,
+    )
+
+
+def _internal(job: Job, error: Exception) -> Failure:
+    what = f"an error of our own while calling ({type(error).__name__}); please report it"
+    return _failure(job.question, len(job.answers), GaveUp(CallError("INTERNAL_ERROR", what), True, 0, ()))

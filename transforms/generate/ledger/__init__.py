@@ -1,0 +1,1 @@
+"""What was paid for, kept: every response the moment it arrives."""

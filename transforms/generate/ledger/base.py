@@ -1,0 +1,117 @@
+"""The ledger's interface and what it stores."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+
+class LedgerError(Exception):
+    """The ledger can't be used; the text is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One response, as the call ended.
+
+    Attributes:
+        key: See `entry_key`.
+        question_id: Whose response it is.
+        turn_index: Which turn it answers.
+        model_id: The model asked for, empty when the service chose.
+        response: The serialized response message.
+        attempts: Calls made for it.
+        latency_ms: Milliseconds of the successful attempt.
+        asked_at: When that attempt left, UTC.
+        answered_at: When its response was complete, UTC.
+    """
+
+    key: bytes
+    question_id: str
+    turn_index: int
+    model_id: str
+    response: bytes
+    attempts: int
+    latency_ms: float
+    asked_at: datetime
+    answered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """What a ledger holds for one model; sizes in bytes as stored."""
+
+    model_id: str
+    entries: int
+    stored_bytes: int
+    oldest: datetime | None
+    newest: datetime | None
+
+
+class Ledger(Protocol):
+    """A store of responses, claims and budgets. Methods block; each may be called from any thread."""
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        """The entries there are, by key."""
+        ...
+
+    def put_many(self, entries: Sequence[Entry]) -> None:
+        """Store entries; durable against the death of the process on return."""
+        ...
+
+    def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
+        """Note who asks first.
+
+        Args:
+            run_id: The run the claims belong to.
+            claims: For each question key, the origin that wants to ask it.
+
+        Returns:
+            For each key, the origin that holds the claim: the first that ever came in this run. A bundle
+            that is tried again finds its own origin, so that a retry is never taken for a duplicate.
+        """
+        ...
+
+    def forget_claims(self, run_id: str) -> None:
+        """Start a run's search for duplicates afresh."""
+        ...
+
+    def reserve(self, run_id: str, limit: int, count: int) -> int:
+        """Take up to `count` calls from the run's budget of `limit`; returns how many were granted."""
+        ...
+
+    def give_back(self, run_id: str, count: int) -> None:
+        """Return reserved calls that were not made."""
+        ...
+
+    def summary(self) -> list[ModelSummary]:
+        """What is stored, by model."""
+        ...
+
+    def entries(self) -> Iterable[Entry]:
+        """Every entry, in no particular order, in bounded memory."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+def entry_key(question_id: str, turn_index: int, fingerprint: bytes) -> bytes:
+    """The 16-byte key under which a turn's response is kept.
+
+    The parts are length-prefixed so that no two questions can spell the same key. Changed settings change
+    the fingerprint, so they ask again.
+    """
+    name = question_id.encode()
+    digest = hashlib.sha256(len(name).to_bytes(4, "big") + name + turn_index.to_bytes(4, "big") + fingerprint)
+    return digest.digest()[:16]
+
+
+def fingerprint(request: bytes, api_version: str, *, streamed: bool = False) -> bytes:
+    """32 bytes that name a request as sent: its message, version and method."""
+    method = f"{api_version}/{'stream' if streamed else 'unary'}/".encode()
+    return hashlib.sha256(method + request).digest()

@@ -1,0 +1,76 @@
+"""The honest in-memory version: what a run needs to know of itself, gone with the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from transforms.generate.ledger.base import Entry, ModelSummary
+
+
+class MemoryLedger:
+    """`--ledger=none`: keeps no response; claims and budget live as long as the process.
+
+    Claims hold a hash of the origin rather than the origin: a run over millions of questions pays a hundred
+    bytes each, and an origin is only ever compared.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._claims: dict[str, dict[bytes, int]] = {}
+        self._reserved: dict[str, int] = {}
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        """Nothing is kept."""
+        return {}
+
+    def put_many(self, entries: Sequence[Entry]) -> None:
+        """Nothing is kept."""
+
+    def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
+        """See `Ledger.claim`; another origin's claim comes back as an empty string."""
+        with self._lock:
+            held = self._claims.setdefault(run_id, {})
+            return {
+                key: origin if held.setdefault(key, hash(origin)) == hash(origin) else ""
+                for key, origin in claims.items()
+            }
+
+    def forget_claims(self, run_id: str) -> None:
+        """See `Ledger.forget_claims`."""
+        with self._lock:
+            self._claims.pop(run_id, None)
+
+    def reserve(self, run_id: str, limit: int, count: int) -> int:
+        """See `Ledger.reserve`."""
+        with self._lock:
+            taken = self._reserved.get(run_id, 0)
+            granted = max(0, min(count, limit - taken))
+            self._reserved[run_id] = taken + granted
+            return granted
+
+    def give_back(self, run_id: str, count: int) -> None:
+        """See `Ledger.give_back`."""
+        with self._lock:
+            self._reserved[run_id] = max(0, self._reserved.get(run_id, 0) - count)
+
+    def reserved(self, run_id: str) -> int:
+        """Calls taken from a run's budget so far."""
+        with self._lock:
+            return self._reserved.get(run_id, 0)
+
+    def start_from(self, run_id: str, count: int) -> None:
+        """Take a budget over from another worker, which had taken at most `count` calls."""
+        with self._lock:
+            self._reserved[run_id] = count
+
+    def summary(self) -> list[ModelSummary]:
+        """Nothing is kept."""
+        return []
+
+    def entries(self) -> Iterable[Entry]:
+        """Nothing is kept."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,1 @@
+"""How fast calls may leave: one small interface, four ways to share a limit."""

@@ -1,0 +1,73 @@
+"""Pacing inside one process: an exact, smooth schedule with no service to run."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from transforms.generate.pacing.adaptive import AdaptiveRate
+from transforms.generate.pacing.base import CATCH_UP_SECONDS
+
+# Over how many seconds the rate of leaving calls is measured, for when it has no limit yet.
+SENDING_SECONDS = 5.0
+
+
+class LocalPacer:
+    """Spaces calls evenly: a generic cell rate algorithm whose rate follows the service's refusals.
+
+    Args:
+        per_second: The highest rate, or `math.inf`.
+        clock: Seconds, monotonic.
+        sleep: Waits that many seconds.
+        start_late: Whether the first call waits one interval too. A share that moves between workers must:
+            its last owner may have sent a call this very moment.
+    """
+
+    def __init__(
+        self,
+        per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        *,
+        start_late: bool = False,
+    ) -> None:
+        self._rate = AdaptiveRate(per_second)
+        self._clock = clock
+        self._sleep = sleep
+        self._next = clock() + (1 / per_second if start_late else 0.0)
+        self._sent: deque[float] = deque()
+
+    async def acquire(self) -> None:
+        """See `Pacer.acquire`."""
+        while (wait := self._next - self._clock()) > 0:
+            # A refusal may move the schedule while we sleep, so look again afterwards.
+            await self._sleep(wait)
+        now = self._clock()
+        self._note(now)
+        rate = self._rate.at(now)
+        if rate != math.inf:
+            self._next = max(self._next, now - CATCH_UP_SECONDS) + 1 / rate
+
+    def throttled(self, sent_at: float, retry_after: float | None) -> None:
+        """See `Pacer.throttled`."""
+        now = self._clock()
+        self._rate.refused(now, sent_at, self._sending(now), retry_after)
+        pause = 1 / self._rate.at(now) if retry_after is None else retry_after
+        self._next = max(self._next, now + pause)
+
+    async def close(self) -> None:
+        """Nothing is leased."""
+
+    def _note(self, now: float) -> None:
+        self._sent.append(now)
+        while self._sent[0] < now - SENDING_SECONDS:
+            self._sent.popleft()
+
+    def _sending(self, now: float) -> float:
+        recent = [sent for sent in self._sent if sent >= now - SENDING_SECONDS]
+        if not recent:
+            return math.inf
+        return len(recent) / max(1.0, now - recent[0])

@@ -1,0 +1,25 @@
+"""From `--rate_limiter` to a pacer."""
+
+from __future__ import annotations
+
+import math
+
+from transforms.generate.pacing.base import Pacer, calls_per_second
+from transforms.generate.pacing.local import LocalPacer
+from transforms.generate.settings import CallSettings
+
+
+def open_pacer(settings: CallSettings) -> Pacer:
+    """The pacer of one shard of the run, as the settings name it."""
+    limit = settings.requests_per_minute
+    if settings.rate_limiter.startswith("redis://") and limit is not None:
+        from transforms.generate.pacing.redis import RedisPacer
+
+        return RedisPacer(settings.rate_limiter, settings.location, calls_per_second(limit))
+    if settings.rate_limiter.startswith("envoy://"):
+        from transforms.generate.pacing.envoy import EnvoyPacer
+
+        return EnvoyPacer(settings.rate_limiter, math.inf if limit is None else calls_per_second(limit))
+    shards = settings.pacing_shards
+    rate = math.inf if limit is None else calls_per_second(limit, shards)
+    return LocalPacer(rate, start_late=shards > 1)

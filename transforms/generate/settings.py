@@ -1,0 +1,53 @@
+"""How to call: everything the calling needs to know, in one picklable value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CallSettings:
+    """Settings of one run's calls; equal settings share one engine in a process.
+
+    Attributes:
+        endpoint: `HOST:PORT`.
+        secure: Whether to use TLS and Application Default Credentials; False only on loopback.
+        location: The API's location resource, `projects/P/locations/L`.
+        api_version: `v1` or `v1beta`.
+        run_id: The run's name; scopes the budget and the search for duplicates.
+        requests_per_minute: The limit over all workers, or None for no limit.
+        rate_limiter: `local`, `sharded`, `redis://HOST:PORT/DB` or `envoy://HOST:PORT`.
+        pacing_shards: How many shares the rate and the budget are cut into; 1 unless `sharded`.
+        max_in_flight: Calls out at once, a process.
+        batch_size: Questions looked up in the ledger at once.
+        deadline_seconds: When an attempt is cut.
+        max_attempts: Attempts a turn, the first included.
+        retry_seconds: No attempt starts later than this after a turn's first.
+        backoff_seconds: The first retry's longest wait; it doubles from there.
+        max_requests: The budget of calls over the whole run, or None.
+        ledger: `sqlite:///PATH`, `redis://HOST:PORT/DB` or `none`.
+        share_identical: Whether equal requests under different ids are asked once.
+        exhausted_seconds: How long nothing but transient errors may come back before calling stops; longer
+            than the minute over which quotas are counted.
+        answered_path: A SQLite file of turns that are already answered, or None.
+    """
+
+    endpoint: str
+    secure: bool
+    location: str
+    api_version: str
+    run_id: str
+    requests_per_minute: float | None = None
+    rate_limiter: str = "local"
+    pacing_shards: int = 1
+    max_in_flight: int = 64
+    batch_size: int = 32
+    deadline_seconds: float = 60.0
+    max_attempts: int = 5
+    retry_seconds: float = 600.0
+    backoff_seconds: float = 1.0
+    max_requests: int | None = None
+    ledger: str = "none"
+    share_identical: bool = False
+    exhausted_seconds: float = 90.0
+    answered_path: str | None = None

@@ -1,0 +1,180 @@
+"""Questions to outcomes: the only module of this folder that knows Beam.
+
+Use `GenerateAnswers` where a question is worth a network call of a second or more. For calls of a few
+milliseconds a plain `ParDo` with Beam's own batching is simpler and as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import VarIntCoder
+from apache_beam.io.components.adaptive_throttler import ThrottlingSignaler
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.utils.windowed_value import WindowedValue
+
+from schemas.outcome import Outcome
+from schemas.question import Question
+from transforms.batch import KeyByShard
+from transforms.generate import shared
+from transforms.generate.budget import budget_scope
+from transforms.generate.clients.grpc_client import GrpcClient
+from transforms.generate.ledger.memory import MemoryLedger
+from transforms.generate.pacing.open import open_pacer
+from transforms.generate.settings import CallSettings
+from transforms.generate.window import Basket
+
+NAMESPACE = "groundrows"
+RETRIES_BY_CODE = "groundrows.retries_by_code"
+"""Namespace of the counters that bear a retried attempt's code as their name."""
+
+
+class GenerateAnswers(beam.PTransform):
+    """PCollection[Question] -> PCollection[Outcome]: each question ends as exactly one outcome.
+
+    Each outcome keeps its question's window and timestamp. Calls go on across elements and batches; a
+    bundle ends when its own questions have. With `rate_limiter="sharded"` questions are first keyed onto
+    `pacing_shards` shards, which shuffles them; otherwise nothing is shuffled.
+
+    Args:
+        settings: How to call.
+        client_of: Makes the backend from the settings, once a process; must be picklable.
+        pacer_of: Makes a shard's pacer from the settings, likewise.
+    """
+
+    def __init__(
+        self,
+        settings: CallSettings,
+        client_of: shared.ClientOf = GrpcClient,
+        pacer_of: shared.PacerOf = open_pacer,
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._client_of = client_of
+        self._pacer_of = pacer_of
+
+    def expand(self, questions: Any) -> Any:
+        """Call, directly or shard by shard."""
+        arguments = (self._settings, self._client_of, self._pacer_of)
+        if self._settings.rate_limiter != "sharded":
+            return questions | "Call" >> beam.ParDo(_GenerateFn(*arguments)).with_output_types(Outcome)
+        return (
+            questions
+            | KeyByShard(self._settings.pacing_shards)
+            | "CallByShard" >> beam.ParDo(_GenerateShardFn(*arguments)).with_output_types(Outcome)
+        )
+
+
+class _Calling(beam.DoFn):
+    """What both ways of calling share: the engine, batches, and outcomes back in their own windows."""
+
+    def __init__(self, settings: CallSettings, client_of: shared.ClientOf, pacer_of: shared.PacerOf) -> None:
+        self._settings = settings
+        self._client_of = client_of
+        self._pacer_of = pacer_of
+        self._calls = Metrics.counter(NAMESPACE, "calls")
+        self._retries = Metrics.counter(NAMESPACE, "retries")
+        self._latency = Metrics.distribution(NAMESPACE, "latency_ms")
+        self._throttled = ThrottlingSignaler(namespace=NAMESPACE)
+
+    def setup(self) -> None:
+        self._engine = shared.acquire(self._settings, self._client_of, self._pacer_of)
+
+    def teardown(self) -> None:
+        shared.release(self._engine)
+
+    def start_bundle(self) -> None:
+        self._basket = Basket()
+        self._batches: dict[int, list[tuple[Any, Question]]] = {}
+
+    def _add(self, shard: int, question: Question, timestamp: Any, window: Any) -> Iterator[WindowedValue]:
+        batch = self._batches.setdefault(shard, [])
+        batch.append(((timestamp, window), question))
+        if len(batch) >= self._settings.batch_size:
+            del self._batches[shard]
+            self._engine.submit(batch, self._basket, shard)
+            yield from self._emit(self._basket.take())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for shard, batch in self._batches.items():
+            self._engine.submit(batch, self._basket, shard)
+            yield from self._emit(self._basket.take())
+        self._batches = {}
+        for finished in self._basket.drain():
+            yield from self._emit(finished)
+        self._engine.settle()
+        self._signal()
+
+    def _emit(self, finished: Iterable[tuple[Any, Outcome]]) -> Iterator[WindowedValue]:
+        for (timestamp, window), outcome in finished:
+            self._count(outcome)
+            yield WindowedValue(outcome, timestamp, (window,))
+        self._signal()
+
+    def _signal(self) -> None:
+        # Tells the runner that this worker waits on a quota, which more workers would not help.
+        seconds = self._engine.take_throttled_seconds()
+        if seconds:
+            self._throttled.signal_throttled(seconds)
+
+    def _count(self, outcome: Outcome) -> None:
+        if outcome.calls:
+            self._calls.inc(outcome.calls)
+        for code in outcome.retry_codes:
+            self._retries.inc()
+            Metrics.counter(RETRIES_BY_CODE, code).inc()
+        for answer in outcome.answers:
+            if not answer.from_ledger:
+                self._latency.update(round(answer.latency_ms))
+
+
+class _GenerateFn(_Calling):
+    def process(
+        self,
+        question: Question,
+        timestamp: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[WindowedValue]:
+        yield from self._add(0, question, timestamp, window)
+
+
+class _GenerateShardFn(_Calling):
+    """Calls for shards, each of which is on one worker at a time because its state is.
+
+    The state holds how much of the shard's budget is spent at most: what is spent, and every attempt that
+    the questions in the air may still make. It can only be written while an element of the shard is being
+    processed, so it looks ahead.
+    """
+
+    SPENT = ReadModifyWriteStateSpec("spent", VarIntCoder())
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._seen: set[int] = set()
+
+    def process(
+        self,
+        element: tuple[int, Question],
+        timestamp: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+        spent: Any = beam.DoFn.StateParam(SPENT),  # noqa: B008 - Beam's way to name a state
+    ) -> Iterator[WindowedValue]:
+        shard, question = element
+        if self._settings.max_requests is not None and isinstance(self._engine.ledger, MemoryLedger):
+            self._look_ahead(shard, question, spent)
+        yield from self._add(shard, question, timestamp, window)
+
+    def _look_ahead(self, shard: int, question: Question, spent: Any) -> None:
+        ledger = self._engine.ledger
+        assert isinstance(ledger, MemoryLedger)
+        scope = (
+            f"{self._settings.run_id}/{shard}" if self._settings.pacing_shards > 1 else self._settings.run_id
+        )
+        if shard not in self._seen:
+            self._seen.add(shard)
+            ledger.start_from(scope, spent.read() or 0)
+        waiting = len(self._batches.get(shard, ())) + 1 + self._engine.in_the_air
+        spent.write(ledger.reserved(scope) + waiting * len(question.turns) * self._settings.max_attempts)
