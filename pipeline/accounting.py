@@ -99,9 +99,7 @@ def counters_of(result: Any) -> dict[tuple[str, str], int]:
 def rows_on_disk(output: Output) -> dict[str, int]:
     """Rows of this run's files, by table, read from the blocks' headers without decoding a row."""
     return {
-        table: sum(
-            _rows_in(path) for path in output.table_files(table) if path not in output.kept_files
-        )
+        table: sum(_rows_in(path) for path in output.table_files(table) if path not in output.kept_files)
         for table in TABLES
     }
 

@@ -1,4 +1,6 @@
-"""`groundrows`: from the command line to what does the work. Nothing heavy is imported before it is needed."""
+"""`groundrows`: from the command line to what does the work."""
+
+# Nothing heavy is imported before a command needs it.
 
 from __future__ import annotations
 

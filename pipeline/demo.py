@@ -45,7 +45,9 @@ def _show_answers(count: int) -> None:
                 shown += 1
                 coverage = row["support_coverage"]
                 print(f"\n  Q  {row['question']}")
-                print(textwrap.fill(row["answer_text"], 96, initial_indent="  A  ", subsequent_indent="     "))
+                print(
+                    textwrap.fill(row["answer_text"], 96, initial_indent="  A  ", subsequent_indent="     ")
+                )
                 print(
                     f"     {row['supported_claim_count']} of {row['claim_count']} claims supported by "
                     f"{row['chunk_count']} chunks"

@@ -81,9 +81,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--deadline_seconds", type=float, default=60.0, metavar="S", help="when an attempt is cut"
     )
     calling.add_argument("--max_attempts", type=int, default=5, metavar="N", help="attempts a turn")
-    calling.add_argument(
-        "--max_requests", type=int, metavar="N", help="budget of calls, over the whole run"
-    )
+    calling.add_argument("--max_requests", type=int, metavar="N", help="budget of calls, over the whole run")
     calling.add_argument(
         "--ledger",
         metavar="URI",
@@ -95,7 +93,9 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
 
     output = parser.add_argument_group("what comes out")
     output.add_argument("--output", metavar="DIR", help="where the rows go; local or gs://")
-    output.add_argument("--keep_response", action="store_true", help="keep the raw response beside each answer")
+    output.add_argument(
+        "--keep_response", action="store_true", help="keep the raw response beside each answer"
+    )
     output.add_argument("--overwrite", action="store_true", help="replace a finished run's rows")
     output.add_argument("--append", action="store_true", help="ask only what is not answered there yet")
     output.add_argument(

@@ -46,8 +46,8 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     rows = outcomes | "Flatten" >> FlattenAnswers(plan.rows)
 
     for table in TABLES:
-        rows[table] | f"Write {table}" >> WriteRows(table, plan.output)  # noqa: B018
+        rows[table] | f"Write {table}" >> WriteRows(table, plan.output)
     for stage, failures in (("read", read[sources.FAILURES]), ("parse", parsed[parse.FAILURES])):
         failed = failures | f"Rows of {stage} failures" >> FailureRows(plan.rows.run_id)
-        failed | f"Write {stage} failures" >> WriteRows("failures", plan.output)  # noqa: B018
-    rows["answers"] | "Quantiles" >> WriteQuantiles(plan.output)  # noqa: B018
+        failed | f"Write {stage} failures" >> WriteRows("failures", plan.output)
+    rows["answers"] | "Quantiles" >> WriteQuantiles(plan.output)

@@ -21,7 +21,7 @@ from pipeline.errors import UsageError
 from pipeline.graph import Plan, build
 from pipeline.options import Endpoint, RunOptions, parse_run
 from pipeline.quantiles import read_quantiles
-from pipeline.sources import Archive, find_archives, read_archive
+from pipeline.sources import find_archives, read_archive
 from pipeline.summary import for_people, run_json
 from schemas.defaults import load_defaults
 from schemas.question import RecordSettings
@@ -76,7 +76,9 @@ def _record_settings(options: RunOptions) -> RecordSettings:
             with FileSystems.open(options.request_defaults) as file:
                 text = file.read().decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--request_defaults={options.request_defaults} can't be read: {error}.") from None
+            raise UsageError(
+                f"--request_defaults={options.request_defaults} can't be read: {error}."
+            ) from None
         defaults = load_defaults(text, options.api_version)
     return RecordSettings(
         question_field=options.question_field,

@@ -150,7 +150,9 @@ def _one_source(flags: argparse.Namespace) -> tuple[str, ...]:
     if len(given) > 1:
         raise UsageError(f"--{given[0]} and --{given[1]} are two sources: give exactly one.")
     if given[0] != "input":
-        raise UsageError(f"--{given[0]} is not supported yet: write the questions to a file and give --input.")
+        raise UsageError(
+            f"--{given[0]} is not supported yet: write the questions to a file and give --input."
+        )
     return tuple(pattern for pattern in flags.input.split(",") if pattern)
 
 
@@ -167,7 +169,9 @@ def _service(flags: argparse.Namespace) -> tuple[Endpoint | None, str]:
     if location is None and flags.service == "emulator":
         location = EMULATOR_LOCATION
     if location is None:
-        raise UsageError("Nothing says in whose name to ask: give --location=projects/PROJECT/locations/global.")
+        raise UsageError(
+            "Nothing says in whose name to ask: give --location=projects/PROJECT/locations/global."
+        )
     match = LOCATION.fullmatch(location)
     if match is None:
         raise UsageError(f"--location={location} is no location: write projects/PROJECT/locations/global.")
@@ -244,7 +248,9 @@ def _rate_limiter(flags: argparse.Namespace) -> str | None:
     if how is not None and how.startswith("redis://") and _limit(flags) is None:
         raise UsageError("--rate_limiter=redis://… shares a limit: say which with --requests_per_minute.")
     if flags.pacing_shards is not None and how not in (None, "sharded"):
-        raise UsageError(f"--pacing_shards is for --rate_limiter=sharded, not for {how}: leave one of them out.")
+        raise UsageError(
+            f"--pacing_shards is for --rate_limiter=sharded, not for {how}: leave one of them out."
+        )
     return how
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from datasketches import kll_floats_sketch
 
 from pipeline.output import STAGING, Output, make_directory, open_for_writing, read_json
@@ -55,7 +54,7 @@ class Sketches:
 
 
 class WriteQuantiles(beam.PTransform):
-    """PCollection of AnswerRow -> nothing but a small file that `read_quantiles` reads when the run is over."""
+    """PCollection of AnswerRow -> a small file, which `read_quantiles` reads when the run is over."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()

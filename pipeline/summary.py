@@ -80,7 +80,8 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
     latency = summary["quantiles"].get("latency_ms")
     if latency:
         lines.append(
-            f"latency: {latency['p50']:.0f} ms median, {latency['p95']:.0f} ms p95, {latency['max']:.0f} ms most"
+            f"latency: {latency['p50']:.0f} ms median, {latency['p95']:.0f} ms p95,"
+            f" {latency['max']:.0f} ms at most"
         )
     rows = ", ".join(f"{count:,} {table}" for table, count in summary["rows"].items())
     lines.append(f"rows in {output}: {rows}")

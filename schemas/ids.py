@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from hashlib import sha256
 
 
-def derived_id(kind: str, *parts: str | bytes | int | None) -> str:
+def hashed_id(kind: str, *parts: str | bytes | int | None) -> str:
     """Return 32 hexadecimal digits (128 bits) that stand for `parts`, in this order, as a thing of `kind`.
 
     Each part is hashed with its type and length, so that no two lists of parts run into each other:
     ("ab", "c") differs from ("a", "bc"), 1 from "1", and None from "". A lone surrogate is hashed as it is.
     """
-    digest = blake2b(digest_size=16)
+    digest = sha256()
     for part in (kind, *parts):
         if isinstance(part, bytes):
             tag, body = b"b", part
@@ -23,7 +23,7 @@ def derived_id(kind: str, *parts: str | bytes | int | None) -> str:
             tag, body = b"i", str(part).encode()
         digest.update(b"%b%d:" % (tag, len(body)))
         digest.update(body)
-    return digest.hexdigest()
+    return digest.hexdigest()[:32]
 
 
 def answer_id(
@@ -39,9 +39,9 @@ def answer_id(
     `request` is the request as sent, with map fields in a deterministic order. `user_context` is the part of
     a REST request that no protobuf message can hold.
     """
-    return derived_id("answer", question_id, request, api_version, turn_index, candidate_index, user_context)
+    return hashed_id("answer", question_id, request, api_version, turn_index, candidate_index, user_context)
 
 
 def failure_id(question_id: str, turn_index: int, stage: str, code: str, origin: str) -> str:
     """Return the id of a failure: the same record failing the same way has the same one."""
-    return derived_id("failure", question_id, turn_index, stage, code, origin)
+    return hashed_id("failure", question_id, turn_index, stage, code, origin)

@@ -101,7 +101,9 @@ def _read_value(text: str) -> object:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise RuleError(
-            "INVALID_JSON", f"the record is no valid JSON at character {error.pos + 1}: {error.msg}"
+            "INVALID_JSON",
+            f"the record is no valid JSON at character {error.pos + 1} "
+            f"({error.msg.removesuffix(' at').lower()}): write it as one JSON object",
         ) from None
     except RecursionError:
         raise _too_deep() from None

@@ -21,7 +21,8 @@ from schemas.template import Part, fill_template, template_parts
 MAX_ID_CHARACTERS = 1_000
 
 _ASKING = ("question", "turns", "contents")
-_KNOWN = (*_ASKING, "id", "metadata", *SHARED_FIELDS)
+# Known under their own names only; `question` and `id` may be renamed.
+_FIXED = ("turns", "contents", "metadata", *SHARED_FIELDS)
 _LAID = frozenset(SHARED_FIELDS) - {"user_context"}
 _LONGEST_MISS = 60  # characters past which no name is compared with the known ones
 
@@ -174,8 +175,7 @@ def _plan(settings: RecordSettings) -> _Plan:
         del names[settings.question_field]
     return _Plan(
         names=names,
-        known=frozenset({*_KNOWN, settings.question_field, settings.id_field})
-        - ({"question", "id"} - {settings.question_field, settings.id_field}),
+        known=frozenset({settings.question_field, settings.id_field, *_FIXED}),
         question_field=settings.question_field,
         template=template,
         template_fields=template_fields,
@@ -187,9 +187,8 @@ def _plan(settings: RecordSettings) -> _Plan:
 
 def _spellings(question_field: str, id_field: str) -> dict[str, str]:
     """The known fields of a record by every spelling that is taken for them."""
-    fixed = [name for name in _KNOWN if name not in ("question", "id")]
     names = {question_field: "question", id_field: "id"}
-    return names | {spelling: name for name in fixed for spelling in (name, camel(name))}
+    return names | {spelling: name for name in _FIXED for spelling in (name, camel(name))}
 
 
 def _record_error(

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 
 FACT = "Water boils at 100 °C at sea level."
-SEARCH = {"search_source": {"serving_config": "projects/p/locations/global/collections/c/engines/e/servingConfigs/s"}}
+SEARCH = {
+    "search_source": {
+        "serving_config": "projects/p/locations/global/collections/c/engines/e/servingConfigs/s"
+    }
+}
 GOOGLE = {"google_search_source": {}}
 
 
@@ -71,7 +75,11 @@ _BYTES = [
     ("a lone surrogate in the question", rb'{"question": "Why \ud83d?"}', "LONE_SURROGATE"),
     ("a surrogate pair the wrong way round", rb'{"question": "Why \ude00\ud83d?"}', "LONE_SURROGATE"),
     ("a lone surrogate in the id", rb'{"id": "\uD83D", "question": "Why?"}', "LONE_SURROGATE"),
-    ("a lone surrogate in metadata", rb'{"question": "Why?", "metadata": [{"a": "\udfff"}]}', "LONE_SURROGATE"),
+    (
+        "a lone surrogate in metadata",
+        rb'{"question": "Why?", "metadata": [{"a": "\udfff"}]}',
+        "LONE_SURROGATE",
+    ),
     ("a lone surrogate in a key", rb'{"question": "Why?", "a": {"\udc00": 1}}', "LONE_SURROGATE"),
     ("50 MB", b'{"question": "' + b"x" * 50_000_000 + b'"}', "TOO_LARGE"),
 ]
@@ -102,7 +110,11 @@ _QUESTIONS = [
     ("an unknown role", record(contents=[content(role="assistant")]), "INVALID_ROLE"),
     ("a history without roles", record(contents=[content(role=None), content(role="user")]), "INVALID_ROLE"),
     ("the model last", record(contents=[content(), content(role="model")]), "LAST_NOT_USER"),
-    ("a part that is no text", record(contents=[{"role": "user", "parts": [{"inline_data": {}}]}]), "UNKNOWN_FIELD"),
+    (
+        "a part that is no text",
+        record(contents=[{"role": "user", "parts": [{"inline_data": {}}]}]),
+        "UNKNOWN_FIELD",
+    ),
 ]
 
 _NAMES = [
@@ -147,26 +159,58 @@ _SOURCES = [
     ("a source that is null", sources({"google_search_source": None}), "EMPTY_SOURCE"),
     ("a string for facts", asking(facts=FACT), "WRONG_TYPE"),
     ("a number among facts", asking(facts=[1]), "WRONG_TYPE"),
-    ("a number for an attribute", asking(facts=[{"fact_text": FACT, "attributes": {"page": 1}}]), "WRONG_TYPE"),
+    (
+        "a number for an attribute",
+        asking(facts=[{"fact_text": FACT, "attributes": {"page": 1}}]),
+        "WRONG_TYPE",
+    ),
     ("an object for sources", asking(grounding_sources=SEARCH), "WRONG_TYPE"),
     ("a list for the grounding spec", asking(grounding_spec=[SEARCH]), "WRONG_TYPE"),
     ("two members in a source", sources(SEARCH | GOOGLE), "ONEOF_CONFLICT"),
     ("grounding given twice", asking(grounding_spec={}, grounding_sources=[SEARCH]), "TWO_GROUNDINGS"),
     ("Google Search beside another", sources(GOOGLE, SEARCH), "GOOGLE_SEARCH_NOT_ALONE"),
     ("Google Search twice", sources(GOOGLE, GOOGLE), "GOOGLE_SEARCH_NOT_ALONE"),
-    ("Google Search beside facts", asking(facts=[FACT], grounding_sources=[GOOGLE]), "GOOGLE_SEARCH_NOT_ALONE"),
+    (
+        "Google Search beside facts",
+        asking(facts=[FACT], grounding_sources=[GOOGLE]),
+        "GOOGLE_SEARCH_NOT_ALONE",
+    ),
     ("a threshold of 1.5", google({"predictor": {"threshold": 1.5}}), "OUT_OF_RANGE"),
     ("a threshold below 0", google({"predictor": {"threshold": -0.01}}), "OUT_OF_RANGE"),
     ("a string for a threshold", google({"predictor": {"threshold": "0.5"}}), "WRONG_TYPE"),
     ("an unknown predictor version", google({"predictor": {"version": "V2"}}), "INVALID_ENUM"),
     ("an unknown predictor number", google({"predictor": {"version": 7}}), "INVALID_ENUM"),
     ("true for a predictor version", google({"predictor": {"version": True}}), "INVALID_ENUM"),
-    ("a search without serving config", sources({"search_source": {"filter": "x"}}), "MISSING_SERVING_CONFIG"),
-    ("no results", sources({"search_source": SEARCH["search_source"] | {"max_result_count": 0}}), "OUT_OF_RANGE"),
-    ("eleven results", sources({"search_source": SEARCH["search_source"] | {"maxResultCount": 11}}), "OUT_OF_RANGE"),
-    ("1 for safe search", sources({"search_source": SEARCH["search_source"] | {"safe_search": 1}}), "WRONG_TYPE"),
-    ("domains left out on v1", sources({"google_search_source": {"exclude_domains": ["a.org"]}}), "NEEDS_V1BETA"),
-    ("domains left out of the web on v1", sources({"enterpriseWebRetrievalSource": {"excludeDomains": []}}), "NEEDS_V1BETA"),
+    (
+        "a search without serving config",
+        sources({"search_source": {"filter": "x"}}),
+        "MISSING_SERVING_CONFIG",
+    ),
+    (
+        "no results",
+        sources({"search_source": SEARCH["search_source"] | {"max_result_count": 0}}),
+        "OUT_OF_RANGE",
+    ),
+    (
+        "eleven results",
+        sources({"search_source": SEARCH["search_source"] | {"maxResultCount": 11}}),
+        "OUT_OF_RANGE",
+    ),
+    (
+        "1 for safe search",
+        sources({"search_source": SEARCH["search_source"] | {"safe_search": 1}}),
+        "WRONG_TYPE",
+    ),
+    (
+        "domains left out on v1",
+        sources({"google_search_source": {"exclude_domains": ["a.org"]}}),
+        "NEEDS_V1BETA",
+    ),
+    (
+        "domains left out of the web on v1",
+        sources({"enterpriseWebRetrievalSource": {"excludeDomains": []}}),
+        "NEEDS_V1BETA",
+    ),
 ]
 
 _SPECS = [

@@ -15,6 +15,7 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from schemas import ids
+from schemas.jsontext import compact_json
 from schemas.messages import request_class, response_class
 from schemas.outcome import Answer, Failure, Outcome
 from schemas.question import Question
@@ -200,8 +201,8 @@ def _count_failure(row: FailureRow) -> None:
 
 _PROBLEMS = {
     "NO_CANDIDATES": (
-        "The response to turn {turn} holds no candidate, so there is no answer; word the question differently: "
-        "asked again as it is, it gets the stored response."
+        "The response to turn {turn} holds no candidate, so there is no answer; word the question "
+        "differently: asked again as it is, it gets the stored response."
     ),
     "UNDECODABLE_RESPONSE": (
         "The request or response stored for turn {turn} is no valid {version} message; ask again without the "
@@ -229,22 +230,20 @@ def _turn(question: Question, answer: Answer, response: Any, settings: FlattenSe
     request: Any = request_class(answer.api_version).FromString(answer.request)
     asked = request_json(answer.request, answer.api_version)
     if question.user_context is not None:  # sent beside the message, which has no field for it
-        asked = json.dumps({**json.loads(asked), "userContext": json.loads(question.user_context)})
+        asked = compact_json({**json.loads(asked), "userContext": json.loads(question.user_context)})
     warnings: tuple[str, ...] = ()
     size = response.ByteSize()
     response.DiscardUnknownFields()
     unknown_size = size - response.ByteSize()
     if unknown_size:
-        kept = (
-            f"response_json holds them in {RAW_RESPONSE}" if settings.keep_response else "they are not kept"
-        )
-        warnings = (f"The response holds {unknown_size} bytes in fields unknown to this version: {kept}.",)
+        kept = f"{RAW_RESPONSE} in response_json has them" if settings.keep_response else "they are not kept"
+        warnings = (f"The response has {unknown_size} bytes in fields unknown to this version: {kept}.",)
     response_json = None
     if settings.keep_response:
         body = json_format.MessageToDict(response)
         if unknown_size:
             body[RAW_RESPONSE] = base64.b64encode(answer.response).decode()
-        response_json = json.dumps(body, ensure_ascii=False)
+        response_json = compact_json(body)
     return Turn(
         question=question,
         answer=answer,

@@ -68,7 +68,7 @@ class _Text:
     def __init__(self, text: str) -> None:
         self._text = text
         self._bare: _Bare | None = None  # built when first needed: most claims are found word for word
-        self._missing: dict[str, int] = {}  # from where on a claim is not found: `**` may come a thousand times
+        self._missing: dict[str, int] = {}  # from where on each is not found: `**` comes often
 
     def find_from(self, wanted: str, start: int) -> Span | None:
         """Find the first occurrence that begins at `start` or later."""

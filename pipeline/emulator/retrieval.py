@@ -125,9 +125,11 @@ class SentenceIndex:
         }
 
     def _covered(self, bm25: BM25Plus, asked: Sequence[str]) -> dict[int, float]:
-        """The share of some words that each sentence covers: rare words count more, unknown ones most."""
-        rarest = math.log(len(self._places) + 1)
-        weights = [bm25.idf.get(word, rarest) for word in asked]
+        """The share of some words that each sentence covers; the rarer a word is, the more it counts."""
+        # An unknown word counts half of the rarest known: it may be the subject, which the sentences then
+        # know nothing of, or just a word like "what" in a language whose stop words are not listed.
+        unknown = math.log(len(self._places) + 1) / 2
+        weights = [bm25.idf.get(word, unknown) for word in asked]
         covered: dict[int, float] = {}
         for word, weight in zip(asked, weights, strict=True):
             for place in self._containing.get(word, ()):

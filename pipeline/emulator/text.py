@@ -15,7 +15,7 @@ _END = re.compile(
     rf"(?<!{_STOP}){_STOP}++{_CLOSING}(?=\s|$)|(?<!{_WIDE_STOP}){_WIDE_STOP}++{_CLOSING}|{_LINE_BREAK}"
 )
 # A single dot after one of these, or after a lone capital (J. S. Bach), ends no sentence.
-_ABBREVIATION = re.compile(r"(?:^|[\s(.])(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Mt|vs|approx|e\.g|i\.e|c|ca)$")
+_ABBREVIATION = re.compile(r"(?<!\w)(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Mt|vs|approx|e\.g|i\.e|c|ca)$")
 
 # Scripts written without spaces between words, which are indexed by pairs of characters.
 _UNSPACED = (
@@ -23,7 +23,10 @@ _UNSPACED = (
     r"\U00020000-\U0003ffff"
 )
 # `\w` leaves out combining marks, which are letters' parts in Arabic, Hebrew and the Indic scripts.
-_MARKS = r"\u0300-\u036f\u0591-\u05c7\u0610-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"
+_MARKS = (
+    r"\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+    r"\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"
+)
 _WORD = re.compile(rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[\w{_MARKS}])+)")
 _POSSESSIVE = re.compile(r"['’]s\b")
 

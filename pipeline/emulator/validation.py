@@ -58,7 +58,7 @@ def _location(location: str, routing: str | None) -> Iterator[Violation]:
 def _contents(contents: Any) -> Iterator[Violation]:
     if not contents:
         yield "contents", "Must hold at least one content."
-    elif not any(content.role in ("user", "") for content in contents):
+    elif all(content.role == "model" for content in contents):
         yield "contents", "Must hold a turn of the user."
     for position, content in enumerate(contents):
         if content.role not in ("user", "model") and (content.role or len(contents) > 1):

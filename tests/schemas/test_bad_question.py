@@ -55,7 +55,10 @@ def test_names_are_used_once() -> None:
         (b'{"question": nope}', r"character 14\b"),
         (rb'{"question": "Why?", "facts": ["a", {"fact_text": "\ud800"}]}', r"`facts\[1\]\.fact_text`"),
         (b'{"qestion": "Why?"}', "`qestion`.*`question`"),
-        (b'{"question": "Why?", "generationSpec": {"modelld": "m"}}', "generation_spec .*`modelld`.*model_id"),
+        (
+            b'{"question": "Why?", "generationSpec": {"modelld": "m"}}',
+            "generation_spec .*`modelld`.*model_id",
+        ),
         (
             b'{"question": "Why?", "groundingSources": [{"searchSource": {"servingConfig": "s", "maxResultCount": 12}}]}',
             r"grounding_sources\[0\]\.search_source\.max_result_count is 12: .* 1 to 10",

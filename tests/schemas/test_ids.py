@@ -8,31 +8,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import schemas.ids
-from schemas.ids import answer_id, derived_id, failure_id
+from schemas.ids import answer_id, failure_id, hashed_id
 
 PARTS = st.lists(st.one_of(st.none(), st.integers(), st.binary(max_size=9), st.text(max_size=9)), max_size=4)
 
 
 @given(PARTS)
 def test_an_id_is_128_bits_in_hexadecimal(parts: list[str | bytes | int | None]) -> None:
-    made = derived_id("thing", *parts)
+    made = hashed_id("thing", *parts)
     assert len(bytes.fromhex(made)) == 16
-    assert made == derived_id("thing", *parts)
+    assert made == hashed_id("thing", *parts)
 
 
 @given(PARTS, PARTS)
-def test_other_parts_give_another_id(one: list[str | bytes | int | None], other: list[str | bytes | int | None]) -> None:
-    assert (derived_id("thing", *one) == derived_id("thing", *other)) == (one == other)
+def test_other_parts_give_another_id(
+    one: list[str | bytes | int | None], other: list[str | bytes | int | None]
+) -> None:
+    assert (hashed_id("thing", *one) == hashed_id("thing", *other)) == (one == other)
 
 
 def test_parts_do_not_run_into_each_other() -> None:
-    lists = [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("abc", None), (b"abc",), ("1",), (1,), ("", "abc")]
-    assert len({derived_id("thing", *parts) for parts in lists}) == len(lists)
-    assert derived_id("thing", "a") != derived_id("other", "a")
+    lists = [
+        ("ab", "c"),
+        ("a", "bc"),
+        ("abc",),
+        ("abc", ""),
+        ("abc", None),
+        (b"abc",),
+        ("1",),
+        (1,),
+        ("", "abc"),
+    ]
+    assert len({hashed_id("thing", *parts) for parts in lists}) == len(lists)
+    assert hashed_id("thing", "a") != hashed_id("other", "a")
 
 
 def test_a_lone_surrogate_has_an_id() -> None:
-    assert derived_id("thing", "\ud83d") != derived_id("thing", "\ud83e")
+    assert hashed_id("thing", "\ud83d") != hashed_id("thing", "\ud83e")
 
 
 def test_an_id_is_the_same_in_every_process() -> None:

@@ -68,7 +68,8 @@ def test_parts_may_be_an_object_and_one_content_may_leave_its_role() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["مَن؟", "ทำไมท้องฟ้าเป็นสีฟ้า", "a\u0000b", "👩‍👩‍👧", "\ufeffWhy?", "line\nbreak", "{braces} {{}}", "ﬁ\u0301"]
+    "text",
+    ["مَن؟", "ทำไมท้องฟ้าเป็นสีฟ้า", "a\u0000b", "👩‍👩‍👧", "\ufeffWhy?", "line\nbreak", "{braces} {{}}", "ﬁ\u0301"],
 )
 def test_text_survives_in_every_script(text: str) -> None:
     for ascii_only in (True, False):
@@ -102,7 +103,9 @@ def test_a_null_id_counts_as_none() -> None:
 
 def test_derived_ids_never_change() -> None:
     # Fixed: rows of earlier runs hold these ids.
-    assert ask(b'{"question":"Why?","n":[1,2.5,"\xc3\xa9"]}').question_id == "87490a7a08d43fd42dbcef51dd4ff97b"
+    assert (
+        ask(b'{"question":"Why?","n":[1,2.5,"\xc3\xa9"]}').question_id == "87490a7a08d43fd42dbcef51dd4ff97b"
+    )
     assert derived_id(b"\xff") == "a8100ae6aa1940d0b663bb31cd466142"
 
 
@@ -131,6 +134,7 @@ def reordered(value: object) -> object:
     return [reordered(item) for item in value] if isinstance(value, list) else value
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=1), json_values, max_size=6))
 def test_derived_ids_do_not_depend_on_order_or_spacing(fields: dict[str, object]) -> None:
     spaced = json.dumps(reordered(fields), indent=2, ensure_ascii=False)
@@ -150,7 +154,10 @@ def test_derived_ids_do_not_depend_on_order_or_spacing(fields: dict[str, object]
         ({"metadata": "text", "title": "T"}, {"title": "T", "metadata": "text"}),
         ({"metadata": False}, {"metadata": False}),
         ({"metadata": {"title": 1, "b": 2}, "title": "T"}, {"title": "T", "metadata": {"title": 1, "b": 2}}),
-        ({"metadata": {"metadata": 1, "title": 2}, "title": 3}, {"title": 3, "metadata": {"metadata": 1, "title": 2}}),
+        (
+            {"metadata": {"metadata": 1, "title": 2}, "title": 3},
+            {"title": 3, "metadata": {"metadata": 1, "title": 2}},
+        ),
         ({"n": 12345678901234567890123}, {"n": 12345678901234567890123}),
         ({"location": "Paris", "model_id": "m"}, {"location": "Paris", "model_id": "m"}),
     ],
@@ -244,7 +251,7 @@ any_json = st.recursive(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(any_json, st.sampled_from(["v1", "v1beta"]), st.sampled_from(["grpc", "rest"]))
 @example({"contents": [{"role": "user", "parts": [{"text": "Why?"}]}], "facts": ["a"]}, "v1", "grpc")
 def test_any_json_is_a_question_or_a_record_error(value: object, api_version: Any, transport: Any) -> None:
@@ -264,7 +271,7 @@ def test_any_json_is_a_question_or_a_record_error(value: object, api_version: An
     assert parse_question(record, settings_) == question
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200))
 @example(b'{"question":"\xf0\x9f\x98\x80"}')
 def test_any_bytes_are_a_question_or_a_record_error(body: bytes) -> None:
@@ -287,13 +294,16 @@ specs = st.fixed_dictionaries(
         "max_output_tokens": st.none() | st.integers(1, 8192),
     },
 )
-facts = st.fixed_dictionaries({"fact_text": words}, optional={"attributes": st.dictionaries(st.text(), st.text())})
+facts = st.fixed_dictionaries(
+    {"fact_text": words}, optional={"attributes": st.dictionaries(st.text(), st.text())}
+)
 searches = st.fixed_dictionaries(
     {"serving_config": st.just(SERVING_CONFIG)},
     optional={"max_result_count": st.integers(1, 10), "filter": st.text(), "safe_search": st.booleans()},
 )
 inlines = st.fixed_dictionaries(
-    {"grounding_facts": st.lists(facts, min_size=1, max_size=3)}, optional={"attributes": st.dictionaries(words, words)}
+    {"grounding_facts": st.lists(facts, min_size=1, max_size=3)},
+    optional={"attributes": st.dictionaries(words, words)},
 )
 good_records = st.fixed_dictionaries(
     {"question": words},
@@ -311,8 +321,11 @@ good_records = st.fixed_dictionaries(
             },
         ),
         "facts": st.lists(words | facts, min_size=1, max_size=3),
-        "system_instruction": words | st.fixed_dictionaries({"parts": st.lists(st.builds(lambda t: {"text": t}, words), min_size=1)}),
-        "user_labels": st.dictionaries(st.from_regex(r"[a-zé][a-z0-9_-]{0,9}", fullmatch=True), st.just("ж-1")),
+        "system_instruction": words
+        | st.fixed_dictionaries({"parts": st.lists(st.builds(lambda t: {"text": t}, words), min_size=1)}),
+        "user_labels": st.dictionaries(
+            st.from_regex(r"[a-zé][a-z0-9_-]{0,9}", fullmatch=True), st.just("ж-1")
+        ),
     },
 )
 
@@ -327,11 +340,13 @@ def in_camel_case(value: object, keep_keys: bool = False) -> object:
     return [in_camel_case(item) for item in value] if isinstance(value, list) else value
 
 
+@settings(deadline=None)
 @given(good_records)
 def test_camel_case_and_snake_case_ask_the_same(fields: dict[str, object]) -> None:
     assert ask(in_camel_case(fields)).request == ask(fields).request
 
 
+@settings(deadline=None)
 @given(good_records)
 def test_requests_go_round(fields: dict[str, object]) -> None:
     """A request shown as JSON is itself a record that asks the same."""
@@ -341,7 +356,9 @@ def test_requests_go_round(fields: dict[str, object]) -> None:
 
 def test_settings_travel_to_workers() -> None:
     given_ = RecordSettings(
-        question_template="{a}?", defaults=load_defaults('{"user_labels": {"a": "b"}}', "v1beta"), api_version="v1beta"
+        question_template="{a}?",
+        defaults=load_defaults('{"user_labels": {"a": "b"}}', "v1beta"),
+        api_version="v1beta",
     )
     copy = pickle.loads(pickle.dumps(given_))
     assert copy == given_

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import RecordError
@@ -12,8 +12,8 @@ from schemas.template import check_template
 
 
 def ask(fields: dict[str, Any], template: str) -> Question:
-    settings = RecordSettings(question_template=template)
-    return parse_question(Record(json.dumps(fields).encode(), "x"), settings)
+    record = Record(json.dumps(fields).encode(), "x")
+    return parse_question(record, RecordSettings(question_template=template))
 
 
 def refused(fields: dict[str, Any], template: str) -> RecordError:
@@ -29,12 +29,14 @@ def test_fields_fill_the_template_and_stay_in_metadata() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [("a", "a"), (17, "17"), (1.5, "1.5"), (True, "true"), (False, "false"), (0, "0"), (2**80, str(2**80))]
+    ("value", "text"),
+    [("a", "a"), (17, "17"), (1.5, "1.5"), (True, "true"), (False, "false"), (0, "0"), (2**80, str(2**80))],
 )
 def test_scalars(value: object, text: str) -> None:
     assert ask({"a": value}, "<{a}>").turns == (f"<{text}>",)
 
 
+@settings(deadline=None)
 @given(st.text().filter(str.strip))
 def test_data_is_never_a_template(text: str) -> None:
     assert ask({"a": text, "b": "B"}, "{{{a}}} {b}").turns == ("{" + text + "} B",)
@@ -67,7 +69,9 @@ def test_a_missing_field_fails() -> None:
     assert error.message.startswith("the field `a` of the question template is missing")
 
 
-@pytest.mark.parametrize("extra", [{"question": "Why?"}, {"turns": ["Why?"]}, {"contents": [{"parts": {"text": "a"}}]}])
+@pytest.mark.parametrize(
+    "extra", [{"question": "Why?"}, {"turns": ["Why?"]}, {"contents": [{"parts": {"text": "a"}}]}]
+)
 def test_a_record_that_asks_by_itself_too_is_refused(extra: dict[str, Any]) -> None:
     assert refused({"a": 1, **extra}, "{a}").code == "TWO_QUESTIONS"
 
@@ -79,7 +83,22 @@ def test_other_fields_still_shape_the_request() -> None:
 
 @pytest.mark.parametrize(
     "template",
-    ["", "no fields", "{{a}}", "{}", "{ }", "{a", "a}", "{a.b}", "{a[0]}", "{a!r}", "{a:>10}", "{a:{b}}", "{0.x}", "{a} \ud83d"],
+    [
+        "",
+        "no fields",
+        "{{a}}",
+        "{}",
+        "{ }",
+        "{a",
+        "a}",
+        "{a.b}",
+        "{a[0]}",
+        "{a!r}",
+        "{a:>10}",
+        "{a:{b}}",
+        "{0.x}",
+        "{a} \ud83d",
+    ],
 )
 def test_broken_templates_are_refused_before_the_first_record(template: str) -> None:
     with pytest.raises(ValueError, match="question template"):

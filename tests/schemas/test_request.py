@@ -63,9 +63,13 @@ def test_every_field_arrives() -> None:
 
 
 def test_v1beta_fields_arrive_on_v1beta() -> None:
-    source = {"googleSearchSource": {"excludeDomains": ["a.org"], "blockingConfidence": "BLOCK_LOW_AND_ABOVE"}}
+    source = {
+        "googleSearchSource": {"excludeDomains": ["a.org"], "blockingConfidence": "BLOCK_LOW_AND_ABOVE"}
+    }
     spec = {"provisionedThroughputSetting": 2}
-    request = sent({"question": "Why?", "grounding_sources": [source], "generation_spec": spec}, api_version="v1beta")
+    request = sent(
+        {"question": "Why?", "grounding_sources": [source], "generation_spec": spec}, api_version="v1beta"
+    )
     assert request["groundingSpec"] == {"groundingSources": [source]}
     assert request["generationSpec"] == {"provisionedThroughputSetting": "PAY_AS_YOU_GO_ONLY"}
 
@@ -82,7 +86,9 @@ def test_v1beta_fields_arrive_on_v1beta() -> None:
 )
 def test_each_meaning_of_dynamic_retrieval_is_sent_as_written(google: dict[str, Any]) -> None:
     source = {"googleSearchSource": google}
-    assert sent({"question": "Why?", "groundingSources": [source]})["groundingSpec"] == {"groundingSources": [source]}
+    assert sent({"question": "Why?", "groundingSources": [source]})["groundingSpec"] == {
+        "groundingSources": [source]
+    }
 
 
 def test_an_enum_may_be_a_name_or_a_number() -> None:
@@ -94,14 +100,22 @@ def test_an_enum_may_be_a_name_or_a_number() -> None:
 
 
 def test_nulls_are_not_sent() -> None:
-    fields = {"question": "Why?", "facts": None, "generation_spec": {"temperature": None}, "user_labels": None}
+    fields = {
+        "question": "Why?",
+        "facts": None,
+        "generation_spec": {"temperature": None},
+        "user_labels": None,
+    }
     assert sent(fields) == {"contents": [{"role": "user", "parts": [{"text": "Why?"}]}], "generationSpec": {}}
 
 
 def test_map_order_does_not_change_the_bytes() -> None:
     labels = {f"k{i}": "v" for i in range(30)}
     backwards = dict(reversed(labels.items()))
-    assert ask({"question": "q", "user_labels": labels}).request == ask({"question": "q", "user_labels": backwards}).request
+    assert (
+        ask({"question": "q", "user_labels": labels}).request
+        == ask({"question": "q", "user_labels": backwards}).request
+    )
 
 
 def test_v1alpha_speaks_v1s_messages() -> None:
@@ -126,7 +140,12 @@ def test_with_location() -> None:
 
 def test_the_next_turn_says_everything_again() -> None:
     question = ask(
-        {"turns": ["Who?", "When?", "Where?"], "system_instruction": "Be brief.", "facts": ["f"], "user_labels": {"a": "b"}}
+        {
+            "turns": ["Who?", "When?", "Where?"],
+            "system_instruction": "Be brief.",
+            "facts": ["f"],
+            "user_labels": {"a": "b"},
+        }
     )
     first = with_location(question.request, "v1", LOCATION)
     third = next_turn_request(first, "v1", [("Who?", "Ada."), ("When?", "")], "Where?")

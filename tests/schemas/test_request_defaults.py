@@ -66,7 +66,9 @@ def test_an_empty_list_of_sources_asks_without_any() -> None:
 
 
 def test_a_grounding_spec_that_names_no_sources_keeps_those_of_the_defaults() -> None:
-    assert sent({"grounding_spec": {}}, {"grounding_sources": [GOOGLE]}) == {"groundingSpec": {"groundingSources": [GOOGLE]}}
+    assert sent({"grounding_spec": {}}, {"grounding_sources": [GOOGLE]}) == {
+        "groundingSpec": {"groundingSources": [GOOGLE]}
+    }
 
 
 def test_labels_merge_by_key() -> None:
@@ -83,15 +85,23 @@ def test_labels_are_counted_together() -> None:
 
 def test_a_system_instruction_replaces() -> None:
     defaults = {"system_instruction": {"role": "user", "parts": [{"text": "Be brief."}]}}
-    assert sent({"system_instruction": "Be long."}, defaults) == {"systemInstruction": {"parts": [{"text": "Be long."}]}}
+    assert sent({"system_instruction": "Be long."}, defaults) == {
+        "systemInstruction": {"parts": [{"text": "Be long."}]}
+    }
 
 
 def test_one_record_leaves_the_next_alone() -> None:
-    settings = RecordSettings(defaults=load_defaults('{"generation_spec": {"seed": 1}, "user_labels": {"a": "b"}}', "v1"))
+    settings = RecordSettings(
+        defaults=load_defaults('{"generation_spec": {"seed": 1}, "user_labels": {"a": "b"}}', "v1")
+    )
     plain = Record(b'{"question": "Why?"}', "")
     before = parse_question(plain, settings)
     parse_question(
-        Record(b'{"question": "q", "generation_spec": {"seed": 2}, "user_labels": {"a": "c"}, "facts": ["f"]}', ""), settings
+        Record(
+            b'{"question": "q", "generation_spec": {"seed": 2}, "user_labels": {"a": "c"}, "facts": ["f"]}',
+            "",
+        ),
+        settings,
     )
     assert parse_question(plain, settings) == before
 
@@ -147,4 +157,6 @@ def test_defaults_that_no_record_could_use_are_refused_in_one_sentence(text: str
 
 def test_defaults_of_v1beta_know_its_fields() -> None:
     source = {"googleSearchSource": {"excludeDomains": ["a.org"]}}
-    assert sent({}, {"grounding_sources": [source]}, api_version="v1beta") == {"groundingSpec": {"groundingSources": [source]}}
+    assert sent({}, {"grounding_sources": [source]}, api_version="v1beta") == {
+        "groundingSpec": {"groundingSources": [source]}
+    }

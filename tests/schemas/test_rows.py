@@ -82,7 +82,20 @@ CHUNK = SupportChunkRow(
 )
 CLAIM = ClaimSupportRow("run", "q1", 0, "a1", 0, 0, "Здесь", 0, 5, None, None, None, None, None)
 FAILURE = FailureRow(
-    "run", "q1", 0, "f1", "parse", "INVALID_JSON", "It is no JSON.", False, 0, "a.jsonl:1", b"\xff{", NOON, None, 0
+    "run",
+    "q1",
+    0,
+    "f1",
+    "parse",
+    "INVALID_JSON",
+    "It is no JSON.",
+    False,
+    0,
+    "a.jsonl:1",
+    b"\xff{",
+    NOON,
+    None,
+    0,
 )
 ROWS: list[Row] = [ANSWER, CHUNK, CLAIM, FAILURE]
 
@@ -103,18 +116,24 @@ def test_a_row_has_the_fields_of_its_schema_in_their_order(row: Row) -> None:
 
 def test_nested_records_have_the_fields_of_their_schemas_in_their_order() -> None:
     image: Any = Image(ImageFile("u", 1, 2), ImageFile("t", 3, 4), Website("w", "t", "s"))
-    row = dataclasses.replace(ANSWER, retrieval=(Retrieval("S", "V", 1.0),), images=(image,), videos=(Video("v"),))
+    row = dataclasses.replace(
+        ANSWER, retrieval=(Retrieval("S", "V", 1.0),), images=(image,), videos=(Video("v"),)
+    )
     schemas = {field["name"]: field["type"] for field in SCHEMAS["answers"]["fields"]}
     checked = 0
     for name in ("retrieval", "images", "videos"):
         pending = [(getattr(row, name)[0], schemas[name]["items"])]
         while pending:
             record, schema = pending.pop()
-            assert [field.name for field in dataclasses.fields(record)] == [field["name"] for field in schema["fields"]]
+            assert [field.name for field in dataclasses.fields(record)] == [
+                field["name"] for field in schema["fields"]
+            ]
             checked += 1
-            for field in schema["fields"]:
-                if isinstance(field["type"], list) and isinstance(field["type"][1], dict):
-                    pending.append((getattr(record, field["name"]), field["type"][1]))
+            pending += [
+                (getattr(record, field["name"]), field["type"][1])
+                for field in schema["fields"]
+                if isinstance(field["type"], list) and isinstance(field["type"][1], dict)
+            ]
     assert checked == 6
 
 

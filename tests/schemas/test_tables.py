@@ -50,7 +50,9 @@ def assert_loadable(type_: Any, where: str, *, in_array: bool = False) -> None:
         assert not in_array, f"{where}: BigQuery has no arrays of nullable items"
         assert len(type_) == 2, f"{where}: only unions of null and one type"
         assert type_[0] == "null", f"{where}: null first, so that the default may be null"
-        assert not isinstance(type_[1], dict) or type_[1]["type"] not in ("array", "map"), f"{where}: no nullable arrays"
+        assert not isinstance(type_[1], dict) or type_[1]["type"] not in ("array", "map"), (
+            f"{where}: no nullable arrays"
+        )
         assert_loadable(type_[1], where)
     elif isinstance(type_, str):
         assert type_ in PLAIN, f"{where}: {type_}"

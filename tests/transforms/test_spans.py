@@ -79,12 +79,20 @@ def test_a_third_identical_claim_of_two_sentences_still_has_a_span() -> None:
 
 def test_claims_out_of_order_are_found() -> None:
     text = "Tin melts. Iron does not. Lead does."
-    assert found(text, ["Lead does.", "Tin melts.", "Iron does not."]) == ["Lead does.", "Tin melts.", "Iron does not."]
+    assert found(text, ["Lead does.", "Tin melts.", "Iron does not."]) == [
+        "Lead does.",
+        "Tin melts.",
+        "Iron does not.",
+    ]
 
 
 def test_claims_out_of_order_with_other_white_space_are_found() -> None:
     text = "Tin\n melts. Iron\tdoes not. Lead does."
-    assert found(text, ["Lead does.", "Tin melts.", "Iron does not."]) == ["Lead does.", "Tin\n melts.", "Iron\tdoes not."]
+    assert found(text, ["Lead does.", "Tin melts.", "Iron does not."]) == [
+        "Lead does.",
+        "Tin\n melts.",
+        "Iron\tdoes not.",
+    ]
 
 
 def test_a_claim_out_of_order_may_reach_into_the_one_before() -> None:
@@ -156,7 +164,10 @@ def test_a_claim_without_span_is_empty_tiny_or_not_there(text: str, claims: list
             assert bare(claim) not in bare(text)
 
 
-@given(st.lists(st.text(st.sampled_from("abc"), min_size=4, max_size=8), max_size=6), st.sampled_from(["", " ", "\n "]))
+@given(
+    st.lists(st.text(st.sampled_from("abc"), min_size=4, max_size=8), max_size=6),
+    st.sampled_from(["", " ", "\n "]),
+)
 def test_the_sentences_of_a_text_cover_it_in_order(sentences: list[str], gap: str) -> None:
     text = gap.join(sentences)
     start = 0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.request import next_turn_request, with_location
-
 from schemas.messages import response_class
 from schemas.outcome import Answer
 from schemas.question import Question
+from schemas.request import next_turn_request, with_location
 
 
 def turn_request(question: Question, answers: Sequence[Answer], location: str) -> bytes:

@@ -20,7 +20,6 @@ from schemas.outcome import Outcome
 from schemas.question import Question
 from transforms.batch import KeyByShard
 from transforms.generate import shared
-from transforms.generate.budget import budget_scope
 from transforms.generate.clients.grpc_client import GrpcClient
 from transforms.generate.ledger.memory import MemoryLedger
 from transforms.generate.pacing.open import open_pacer

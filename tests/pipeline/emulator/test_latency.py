@@ -17,8 +17,10 @@ def test_parses(text: str, latency: Latency) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "-1", "nan", "inf", "fast", "lognormal:", "lognormal:1", "lognormal:0,1", "lognormal:2,1"]
-    + ["lognormal:1,inf", "lognormal:nan,1", "normal:1,2", "lognormal:1,2,3"],
+    [
+        *("", "-1", "nan", "inf", "fast", "normal:1,2", "lognormal:", "lognormal:1", "lognormal:0,1"),
+        *("lognormal:2,1", "lognormal:1,inf", "lognormal:nan,1", "lognormal:1,2,3"),
+    ],
 )
 def test_refuses_in_one_sentence(text: str) -> None:
     with pytest.raises(ValueError, match="--latency=") as raised:

@@ -70,8 +70,10 @@ def test_reads_a_limits_file(tmp_path: Path, text: str, limit: int | None) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[]", "7", '{"requests_per_minute": -1}', '{"requests_per_minute": 1.5}', "[" * 100_000]
-    + ['{"requests_per_minute": true}', '{"requests_per_minute": "60"}'],
+    [
+        *("", "{}", "[]", "7", "[" * 100_000, '{"requests_per_minute": -1}', '{"requests_per_minute": 1.5}'),
+        *('{"requests_per_minute": true}', '{"requests_per_minute": "60"}'),
+    ],
 )
 def test_a_wrong_limits_file_is_named_in_one_sentence(tmp_path: Path, text: str) -> None:
     file = tmp_path / "limits.json"

@@ -44,7 +44,9 @@ class GrpcClient:
         )
         # No (de)serializers: requests are bytes already, and a response is decoded where a failure to do
         # so can be named.
-        self._call: Any = self._channel.unary_unary(method, request_serializer=None, response_deserializer=None)
+        self._call: Any = self._channel.unary_unary(
+            method, request_serializer=None, response_deserializer=None
+        )
         self._metadata = (("x-goog-request-params", "location=" + quote(settings.location, safe="")),)
 
     async def generate(self, request: bytes, deadline: float) -> bytes:

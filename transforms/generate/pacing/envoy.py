@@ -1,0 +1,146 @@
+"""Pacing by an Envoy rate limit service, through Beam's own client.
+
+Beam's client blocks and sleeps, and polls the service for one permission at a time, so it has a thread of
+its own. What it allows is paced here once more: the rate limit service knows nothing of the refusals that
+come from the service we call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import parse_qsl, urlsplit
+
+import grpc
+
+from transforms.generate.errors import SetupError
+from transforms.generate.pacing.local import LocalPacer
+
+DEFAULT_DOMAIN = "groundrows"
+DEFAULT_DESCRIPTOR = {"quota": "grounded_generation"}
+# Beam's client has tried for most of a minute before it gives up; then we ask it again.
+PAUSE_SECONDS = 1.0
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class EnvoyPacer:
+    """Asks an Envoy rate limit service for every call, and paces what it allows.
+
+    While the service is out of reach nothing is let out; calling resumes when it is back.
+
+    Args:
+        uri: `envoy://HOST:PORT[/DOMAIN][?KEY=VALUE...]`; the query is the descriptor.
+        per_second: The highest rate of this process, or `math.inf`.
+
+    Raises:
+        SetupError: The URI can't be read.
+    """
+
+    def __init__(self, uri: str, per_second: float) -> None:
+        self._service = urlsplit(uri).netloc
+        self._local = LocalPacer(per_second)
+        # None asks the thread to end.
+        self._asked: queue.SimpleQueue[asyncio.Future[None] | None] = queue.SimpleQueue()
+        # Kept when whoever waits for it is cancelled: the next one takes it.
+        self._permission: asyncio.Future[None] | None = None
+        # A daemon, because nothing can wake it out of the client's sleep when the process ends.
+        threading.Thread(
+            target=_serve,
+            args=(_allow_of(uri), self._service, self._asked),
+            name="groundrows-envoy",
+            daemon=True,
+        ).start()
+
+    async def acquire(self) -> None:
+        """See `Pacer.acquire`.
+
+        Raises:
+            SetupError: What answers is no rate limit service.
+        """
+        if self._permission is None:
+            self._permission = asyncio.get_running_loop().create_future()
+            self._asked.put(self._permission)
+        try:
+            await asyncio.shield(self._permission)
+        except SetupError:
+            self._permission = None
+            raise
+        await self._local.acquire()
+        self._permission = None
+
+    def throttled(self, sent_at: float, retry_after: float | None) -> None:
+        """See `Pacer.throttled`."""
+        self._local.throttled(sent_at, retry_after)
+
+    async def close(self) -> None:
+        """End the thread as soon as the client returns, without waiting for it."""
+        self._asked.put(None)
+        if self._permission is not None:
+            self._permission.cancel()
+
+
+def _allow_of(uri: str) -> Callable[[], bool]:
+    """What asks the service for one call: blocks until it is allowed; False when the answer means nothing."""
+    # Only here: the rest of this folder must work without Beam.
+    from apache_beam.io.components.rate_limiter import EnvoyRateLimiter
+
+    try:
+        parts = urlsplit(uri)
+        descriptor = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else DEFAULT_DESCRIPTOR
+        readable = bool(parts.scheme == "envoy" and parts.hostname and parts.port and not parts.username)
+    except ValueError:
+        readable = False
+    if not readable:
+        raise SetupError("--rate_limiter must look like envoy://HOST:PORT[/DOMAIN][?KEY=VALUE].") from None
+    # Every wait for the pace would be a warning of its own.
+    logging.getLogger(EnvoyRateLimiter.__module__).addFilter(_is_no_wait)
+    limiter = EnvoyRateLimiter(
+        service_address=parts.netloc,
+        domain=parts.path.strip("/") or DEFAULT_DOMAIN,
+        descriptors=[descriptor],
+        namespace="groundrows",
+    )
+    return lambda: bool(limiter.allow(1))
+
+
+def _is_no_wait(record: logging.LogRecord) -> bool:
+    return "Throttled for" not in str(record.msg)
+
+
+def _serve(
+    allow: Callable[[], bool], service: str, asked: queue.SimpleQueue[asyncio.Future[None] | None]
+) -> None:
+    """Answer each future when its call is allowed: the thread."""
+    while (permission := asked.get()) is not None:
+        error = _wait_until_allowed(allow, service)
+        try:
+            permission.get_loop().call_soon_threadsafe(_settle, permission, error)
+        except RuntimeError:
+            return  # The loop is closed: nobody waits any more.
+
+
+def _wait_until_allowed(allow: Callable[[], bool], service: str) -> SetupError | None:
+    while True:
+        try:
+            if allow():
+                return None
+            _LOGGER.warning("The rate limit service %s gave no answer that means anything.", service)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+                return SetupError(f"{service} is no Envoy rate limit service; correct --rate_limiter.")
+            _LOGGER.warning("The rate limit service %s is out of reach: calling waits.", service)
+        time.sleep(PAUSE_SECONDS)
+
+
+def _settle(permission: asyncio.Future[None], error: SetupError | None) -> None:
+    if permission.done():
+        return
+    if error is None:
+        permission.set_result(None)
+    else:
+        permission.set_exception(error)
