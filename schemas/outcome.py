@@ -57,6 +57,7 @@ class Failure:
         origin: The record's origin.
         record: The record's bytes, exactly as read.
         metadata: The record's metadata as a JSON object, or None.
+        history: The record's history: how it failed before this failure.
     """
 
     question_id: str
@@ -69,6 +70,7 @@ class Failure:
     origin: str
     record: bytes
     metadata: str | None
+    history: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

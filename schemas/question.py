@@ -41,6 +41,7 @@ class Question:
         metadata: The record's metadata as a JSON object, or None.
         record: The record's bytes as read.
         origin: The record's origin.
+        history: The record's history.
     """
 
     question_id: str
@@ -51,6 +52,7 @@ class Question:
     metadata: str | None
     record: bytes
     origin: str
+    history: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ def parse_question(record: Record, settings: RecordSettings) -> Question:
         metadata=metadata,
         record=record.body,
         origin=record.origin,
+        history=record.history,
     )
 
 

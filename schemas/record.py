@@ -15,7 +15,9 @@ class Record:
             be asked again whatever the archive's format was.
         origin: Where it came from, for people: `gs://bucket/questions.jsonl:17` (file and line, or file
             and row number counted from 1), or a subscription and message id.
+        history: How it failed before, when it is being replayed: a line per earlier failure, oldest first.
     """
 
     body: bytes
     origin: str
+    history: tuple[str, ...] = ()

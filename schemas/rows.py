@@ -186,6 +186,7 @@ class FailureRow:
     failed_at: datetime
     metadata: str | None
     generation: int
+    history: tuple[str, ...]
 
 
 Row = AnswerRow | SupportChunkRow | ClaimSupportRow | FailureRow

@@ -46,13 +46,11 @@ class FlattenSettings:
     Attributes:
         run_id: The id of this run.
         keep_response: Whether answers carry the whole response as JSON.
-        generation: How often the records of this run had been replayed before; 0 in a first run.
         now: Gives a failure row's `failed_at`, an aware datetime.
     """
 
     run_id: str
     keep_response: bool = False
-    generation: int = 0
     now: Callable[[], datetime] = utc_now
 
 
@@ -133,7 +131,8 @@ def failure_row(failure: Failure, settings: FlattenSettings) -> FailureRow:
         record=failure.record,
         failed_at=settings.now(),
         metadata=None if failure.metadata is None else _writable(failure.metadata),
-        generation=settings.generation,
+        generation=len(failure.history),
+        history=tuple(_writable(line) for line in failure.history),
     )
 
 
@@ -158,9 +157,9 @@ class FailureRows(beam.PTransform):
     Every failure counts once, in the counters of `COUNTERS`.
     """
 
-    def __init__(self, run_id: str, generation: int = 0, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, run_id: str, now: Callable[[], datetime] = utc_now) -> None:
         super().__init__()
-        self._settings = FlattenSettings(run_id, generation=generation, now=now)
+        self._settings = FlattenSettings(run_id, now=now)
 
     def expand(self, failures: beam.PCollection[Failure]) -> beam.PCollection[FailureRow]:
         """Return the failures as rows."""
@@ -223,6 +222,7 @@ def _no_answer(question: Question, answer: Answer, code: str) -> Failure:
         origin=question.origin,
         record=question.record,
         metadata=question.metadata,
+        history=question.history,
     )
 
 

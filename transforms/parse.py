@@ -32,6 +32,7 @@ def parse_record(record: Record, settings: RecordSettings) -> Question | Failure
             origin=record.origin,
             record=record.body,
             metadata=error.metadata,
+            history=record.history,
         )
     except Exception as error:
         return Failure(
@@ -46,6 +47,7 @@ def parse_record(record: Record, settings: RecordSettings) -> Question | Failure
             origin=record.origin,
             record=record.body,
             metadata=None,
+            history=record.history,
         )
 
 

@@ -38,6 +38,8 @@ def test_parts_do_not_run_into_each_other() -> None:
         ("1",),
         (1,),
         ("", "abc"),
+        ("asb",),
+        ("a", "b"),
     ]
     assert len({hashed_id("thing", *parts) for parts in lists}) == len(lists)
     assert hashed_id("thing", "a") != hashed_id("other", "a")

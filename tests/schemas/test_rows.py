@@ -95,7 +95,8 @@ FAILURE = FailureRow(
     b"\xff{",
     NOON,
     None,
-    0,
+    1,
+    ("2026-11-29T20:00:00Z parse INVALID_JSON after 0 attempts",),
 )
 ROWS: list[Row] = [ANSWER, CHUNK, CLAIM, FAILURE]
 

@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from schemas.messages import request_class
@@ -23,11 +22,12 @@ from transforms.generate.budget import Budget, budget_scope
 from transforms.generate.clients.base import Client
 from transforms.generate.clients.grpc_client import GrpcClient
 from transforms.generate.commit import GroupCommit
-from transforms.generate.conversation import is_over, turn_request
+from transforms.generate.conversation import is_over
 from transforms.generate.errors import CallError
 from transforms.generate.gate import Gate, Slots
 from transforms.generate.halt import Halt
-from transforms.generate.ledger.base import Entry, Ledger, LedgerError, entry_key, fingerprint
+from transforms.generate.job import Job, claimed, look_up, next_job, stored_answer
+from transforms.generate.ledger.base import Entry, Ledger, LedgerError
 from transforms.generate.ledger.uri import open_ledger
 from transforms.generate.pacing.base import Pacer
 from transforms.generate.pacing.open import open_pacer
@@ -38,27 +38,6 @@ from transforms.generate.window import Backlog, Basket
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _NOTHING: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A question on its way, with what is already known of it.
-
-    Attributes:
-        ticket: The caller's own mark, handed back with the outcome.
-        question: The question.
-        answers: The turns that the ledger holds, from the first on without a gap.
-        request: The request of the turn to ask next.
-        key: The ledger's key of that turn.
-        delivered: Turns that an earlier run's rows already hold; they are asked only for the history.
-    """
-
-    ticket: Any
-    question: Question
-    answers: tuple[Answer, ...]
-    request: bytes
-    key: bytes
-    delivered: frozenset[int]
 
 
 class Engine:
@@ -180,16 +159,11 @@ class Engine:
         delivered = (
             self._delivered.of([question.question_id for _, question in batch]) if self._delivered else {}
         )
-        keys = [_question_key(question) for _, question in batch]
-        # Within a batch the first origin wins too: the dictionary below must not let the last one in.
-        claims: dict[bytes, str] = {}
-        for key, (_, question) in zip(keys, batch, strict=True):
-            claims.setdefault(key, question.origin)
-        holders = self.ledger.claim(self.settings.run_id, claims)
+        first = claimed(self.ledger, self.settings.run_id, [question for _, question in batch])
         kept = []
-        for key, (ticket, question) in zip(keys, batch, strict=True):
+        for is_first, (ticket, question) in zip(first, batch, strict=True):
             turns = delivered.get(question.question_id, _NOTHING)
-            if holders[key] != question.origin:
+            if not is_first:
                 self._deliver(basket, ticket, _skipped(question, "duplicate"))
             elif len(turns) >= len(question.turns):
                 self._deliver(basket, ticket, _skipped(question, "already_answered"))
@@ -200,49 +174,12 @@ class Engine:
     def _look_up(
         self, questions: Sequence[tuple[Any, Question, frozenset[int]]], basket: Basket
     ) -> list[Job]:
-        """Find stored answers, a turn of the whole batch at a time; what is left must be called for."""
-        jobs = []
-        waiting = [self._next_job(ticket, question, (), turns) for ticket, question, turns in questions]
-        while waiting:
-            entries = self.ledger.get_many([job.key for job in waiting])
-            going_on = []
-            for job in waiting:
-                entry = entries.get(job.key)
-                if entry is None:
-                    jobs.append(job)
-                    continue
-                answers = (*job.answers, self._stored_answer(job, entry))
-                if is_over(job.question, answers):
-                    self._deliver(basket, job.ticket, _outcome(job, answers, None, (), 0))
-                else:
-                    going_on.append(self._next_job(job.ticket, job.question, answers, job.delivered))
-            waiting = going_on
-        return jobs
-
-    def _next_job(
-        self, ticket: Any, question: Question, answers: tuple[Answer, ...], delivered: frozenset[int]
-    ) -> Job:
-        request = turn_request(question, answers, self.settings.location)
-        return Job(ticket, question, answers, request, self._key(question, len(answers), request), delivered)
-
-    def _key(self, question: Question, turn_index: int, request: bytes) -> bytes:
-        # Under --share_identical the request alone counts, whoever asks it.
-        name = "" if self.settings.share_identical else question.question_id
-        return entry_key(name, turn_index, fingerprint(request, question.api_version))
-
-    def _stored_answer(self, job: Job, entry: Entry) -> Answer:
-        return Answer(
-            turn_index=len(job.answers),
-            request=job.request,
-            response=entry.response,
-            api_version=job.question.api_version,
-            streamed=False,
-            attempts=entry.attempts,
-            latency_ms=entry.latency_ms,
-            asked_at=entry.asked_at,
-            answered_at=entry.answered_at,
-            from_ledger=True,
-        )
+        """Deliver what the ledger answers; what is left must be called for."""
+        jobs = [next_job(ticket, question, (), turns, self.settings) for ticket, question, turns in questions]
+        calling, over = look_up(self.ledger, jobs, self.settings)
+        for job in over:
+            self._deliver(basket, job.ticket, _outcome(job, job.answers, None, (), 0))
+        return calling
 
     def _deliver(self, basket: Basket, ticket: Any, outcome: Outcome) -> None:
         # Beam's threads and the loop's may lose a count to each other; these two are for display.
@@ -317,7 +254,7 @@ class Engine:
             calls += 0 if answer.from_ledger else answer.attempts
             if is_over(job.question, answers):
                 return _outcome(job, answers, None, codes, calls)
-            job = self._next_job(job.ticket, job.question, answers, job.delivered)
+            job = next_job(job.ticket, job.question, answers, job.delivered, self.settings)
 
     async def _ask(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
         async def keep(success: Success) -> None:
@@ -346,7 +283,7 @@ class Engine:
             await first
         stored = await self._in_executor(self.ledger.get_many, [job.key])
         if job.key in stored:
-            return self._stored_answer(job, stored[job.key]), ()
+            return stored_answer(job, stored[job.key]), ()
         if job.key in self._asking:
             return await self._ask_shared(job, line)
         done = self._asking[job.key] = self._loop.create_future()
@@ -399,12 +336,6 @@ class Engine:
         await self.attempts.client.close()
 
 
-def _question_key(question: Question) -> bytes:
-    """What makes two records the same question: the id, every turn, and all that is asked with them."""
-    turns = "\0".join(question.turns).encode()
-    return entry_key(question.question_id, 0, fingerprint(question.request + turns, question.api_version))
-
-
 def _skipped(question: Question, skip: Skip) -> Outcome:
     return Outcome(question, (), None, skip, (), 0)
 
@@ -432,6 +363,7 @@ def _failure(question: Question, turn_index: int, result: GaveUp) -> Failure:
         origin=question.origin,
         record=question.record,
         metadata=question.metadata,
+        history=question.history,
     )
 
 

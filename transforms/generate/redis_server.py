@@ -56,7 +56,7 @@ def what_failed(error: exceptions.RedisError) -> str:
     """The error as a clause for a person, without anything that was sent."""
     if isinstance(error, exceptions.NoPermissionError):
         return "its user may not run commands and scripts on the keys groundrows:*"
-    if isinstance(error, _REFUSALS):
+    if isinstance(error, _REFUSALS) or "unauthenticated" in str(error):
         return "it refuses the user or the password"
     if isinstance(error, exceptions.InvalidResponse):
         return "what answers there is no Redis server"

@@ -13,6 +13,10 @@ class LedgerError(Exception):
     """The ledger can't be used; the text is one sentence for a person."""
 
 
+class NoLedgerError(LedgerError):
+    """There is no ledger where one was to be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One response, as the call ended.

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from transforms.generate.ledger.base import Entry, LedgerError, ModelSummary
+from transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
 from transforms.generate.ledger.packing import pack, unpack
 
 # "GRws": written into the file's header, so that somebody else's database is never taken for a ledger.
@@ -47,32 +48,48 @@ class SqliteLedger:
 
     Args:
         path: The file; made when missing.
+        read_only: Open what is there to read it alone; nothing is made and the file stays as it is.
 
     Raises:
         LedgerError: The file is damaged, is no ledger, or can't be opened. It is left as it was.
+        NoLedgerError: It is to be read and is not there.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, read_only: bool = False) -> None:
+        if read_only and not Path(path).exists():
+            raise NoLedgerError(f"There is no ledger at {path}; check the path.")
         self._path = path
         # One lock and one connection: SQLite would serialize its writers anyway.
         self._lock = threading.Lock()
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            if not read_only:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                f"file:{quote(path)}?mode={'ro' if read_only else 'rwc'}",
+                uri=True,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
             )
-            self._open()
+            self._open(read_only)
         except (sqlite3.Error, OSError) as error:
             raise LedgerError(
                 f"The ledger {path} can't be used: {error}. Name another file with --ledger, or move this "
                 "one away to start a new one."
             ) from None
 
-    def _open(self) -> None:
+    def _open(self, read_only: bool) -> None:
         existing = self._db.execute("PRAGMA application_id").fetchone()[0]
         empty = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if existing != APPLICATION_ID and not empty:
-            raise sqlite3.DatabaseError("it is a database of something else")
+        if existing != APPLICATION_ID and (read_only or not empty):
+            raise sqlite3.DatabaseError("it is empty" if empty else "it is a database of something else")
+        if not read_only:
+            self._prepare()
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version != SCHEMA_VERSION:
+            raise sqlite3.DatabaseError(f"its format is {version}, and this version reads {SCHEMA_VERSION}")
+
+    def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA cache_size=-16000")
@@ -85,9 +102,6 @@ class SqliteLedger:
                 self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         finally:
             self._db.execute("COMMIT")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version != SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(f"its format is {version}, and this version reads {SCHEMA_VERSION}")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

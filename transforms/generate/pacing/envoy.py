@@ -42,18 +42,16 @@ class EnvoyPacer:
     """
 
     def __init__(self, uri: str, per_second: float) -> None:
-        self._service = urlsplit(uri).netloc
+        service, domain, descriptor = _parts(uri)
         self._local = LocalPacer(per_second)
         # None asks the thread to end.
         self._asked: queue.SimpleQueue[asyncio.Future[None] | None] = queue.SimpleQueue()
         # Kept when whoever waits for it is cancelled: the next one takes it.
         self._permission: asyncio.Future[None] | None = None
+        allow = _allow_of(service, domain, descriptor)
         # A daemon, because nothing can wake it out of the client's sleep when the process ends.
         threading.Thread(
-            target=_serve,
-            args=(_allow_of(uri), self._service, self._asked),
-            name="groundrows-envoy",
-            daemon=True,
+            target=_serve, args=(allow, service, self._asked), name="groundrows-envoy", daemon=True
         ).start()
 
     async def acquire(self) -> None:
@@ -67,7 +65,7 @@ class EnvoyPacer:
             self._asked.put(self._permission)
         try:
             await asyncio.shield(self._permission)
-        except SetupError:
+        except Exception:
             self._permission = None
             raise
         await self._local.acquire()
@@ -84,11 +82,8 @@ class EnvoyPacer:
             self._permission.cancel()
 
 
-def _allow_of(uri: str) -> Callable[[], bool]:
-    """What asks the service for one call: blocks until it is allowed; False when the answer means nothing."""
-    # Only here: the rest of this folder must work without Beam.
-    from apache_beam.io.components.rate_limiter import EnvoyRateLimiter
-
+def _parts(uri: str) -> tuple[str, str, dict[str, str]]:
+    """The service's address, the domain and the descriptor."""
     try:
         parts = urlsplit(uri)
         descriptor = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else DEFAULT_DESCRIPTOR
@@ -96,15 +91,18 @@ def _allow_of(uri: str) -> Callable[[], bool]:
     except ValueError:
         readable = False
     if not readable:
-        raise SetupError("--rate_limiter must look like envoy://HOST:PORT[/DOMAIN][?KEY=VALUE].") from None
+        raise SetupError("--rate_limiter must look like envoy://HOST:PORT[/DOMAIN][?KEY=VALUE].")
+    return parts.netloc, parts.path.strip("/") or DEFAULT_DOMAIN, descriptor
+
+
+def _allow_of(service: str, domain: str, descriptor: dict[str, str]) -> Callable[[], bool]:
+    """What asks for one call: blocks until it is allowed; False when the answer means nothing."""
+    # Only here: the rest of this folder must work without Beam.
+    from apache_beam.io.components.rate_limiter import EnvoyRateLimiter
+
     # Every wait for the pace would be a warning of its own.
     logging.getLogger(EnvoyRateLimiter.__module__).addFilter(_is_no_wait)
-    limiter = EnvoyRateLimiter(
-        service_address=parts.netloc,
-        domain=parts.path.strip("/") or DEFAULT_DOMAIN,
-        descriptors=[descriptor],
-        namespace="groundrows",
-    )
+    limiter = EnvoyRateLimiter(service, domain, [descriptor], namespace="groundrows")
     return lambda: bool(limiter.allow(1))
 
 
@@ -124,20 +122,23 @@ def _serve(
             return  # The loop is closed: nobody waits any more.
 
 
-def _wait_until_allowed(allow: Callable[[], bool], service: str) -> SetupError | None:
+def _wait_until_allowed(allow: Callable[[], bool], service: str) -> Exception | None:
+    """Ask until a call is allowed. An error that asking again would not mend is returned, for the waiter."""
     while True:
         try:
             if allow():
                 return None
-            _LOGGER.warning("The rate limit service %s gave no answer that means anything.", service)
+            _LOGGER.warning("The rate limit service %s gave an answer that means nothing.", service)
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.UNIMPLEMENTED:
                 return SetupError(f"{service} is no Envoy rate limit service; correct --rate_limiter.")
             _LOGGER.warning("The rate limit service %s is out of reach: calling waits.", service)
+        except Exception as error:
+            return error
         time.sleep(PAUSE_SECONDS)
 
 
-def _settle(permission: asyncio.Future[None], error: SetupError | None) -> None:
+def _settle(permission: asyncio.Future[None], error: Exception | None) -> None:
     if permission.done():
         return
     if error is None:

@@ -50,7 +50,7 @@ local server = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 
 local state = redis.call('HMGET', KEYS[1], 'next', 'knee', 'kept', 'since', 'opened', 'count', 'before',
                          'server')
 local next = tonumber(state[1])
-local knee, kept, since = tonumber(state[2]), tonumber(state[3]), tonumber(state[4]) or -1
+local knee, kept, since = tonumber(state[2]), tonumber(state[3]), tonumber(state[4]) or 0
 local opened, count = tonumber(state[5]) or now, tonumber(state[6]) or 0
 local before = tonumber(state[7]) or 0
 
@@ -88,7 +88,8 @@ if mode == 'lease' then
 elseif mode == 'refused' then
   local sent, retry_after = now - tonumber(ARGV[8]), tonumber(ARGV[9])
   local cut = 0
-  if sent > since then
+  -- Calls that left while places leased at the old rate were still in use say nothing about the cut.
+  if sent > since + ahead then
     local sending = math.max(before, count / math.max(1, (now - opened) / 1e6))
     knee = math.max(slowest, math.min(rate(), sending))
     kept = tonumber(retry_after < 0 and ARGV[10] or ARGV[11])

@@ -1,0 +1,116 @@
+"""A question on its way: what makes it itself, which request comes next, and what the ledger holds of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.outcome import Answer
+from schemas.question import Question
+from transforms.generate.conversation import is_over, turn_request
+from transforms.generate.ledger.base import Entry, Ledger, entry_key, fingerprint
+from transforms.generate.settings import CallSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A question on its way, with what is already known of it.
+
+    Attributes:
+        ticket: The caller's own mark, handed back with the outcome.
+        question: The question.
+        answers: The turns that the ledger holds, from the first on without a gap.
+        request: The request of the turn to ask next; of the last one when nothing is left to ask.
+        key: The ledger's key of that turn.
+        delivered: Turns that an earlier run's rows already hold; they are asked only for the history.
+    """
+
+    ticket: Any
+    question: Question
+    answers: tuple[Answer, ...]
+    request: bytes
+    key: bytes
+    delivered: frozenset[int]
+
+
+def next_job(
+    ticket: Any,
+    question: Question,
+    answers: tuple[Answer, ...],
+    delivered: frozenset[int],
+    settings: CallSettings,
+) -> Job:
+    """The job of asking the turn after `answers`, of which there must be one."""
+    request = turn_request(question, answers, settings.location)
+    # Under --share_identical the request alone counts, whoever asks it.
+    name = "" if settings.share_identical else question.question_id
+    key = entry_key(name, len(answers), fingerprint(request, question.api_version))
+    return Job(ticket, question, answers, request, key, delivered)
+
+
+def question_key(question: Question) -> bytes:
+    """What makes two records the same question: the id, every turn, and all that is asked with them."""
+    turns = "\0".join(question.turns).encode()
+    return entry_key(question.question_id, 0, fingerprint(question.request + turns, question.api_version))
+
+
+def claimed(ledger: Ledger, run_id: str, questions: Sequence[Question]) -> list[bool]:
+    """Claim a batch for a run: for each question, whether it is the first of its kind there.
+
+    A question that comes again from the same origin, as in a bundle that is tried again, is the first still.
+    """
+    keys = [question_key(question) for question in questions]
+    # Within a batch the first origin wins too: the dictionary must not let the last one in.
+    claims: dict[bytes, str] = {}
+    for key, question in zip(keys, questions, strict=True):
+        claims.setdefault(key, question.origin)
+    holders = ledger.claim(run_id, claims)
+    return [holders[key] == question.origin for key, question in zip(keys, questions, strict=True)]
+
+
+def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tuple[list[Job], list[Job]]:
+    """Find stored answers, a turn of the whole batch at a time.
+
+    Args:
+        ledger: Where to look.
+        jobs: Jobs without answers.
+        settings: How requests are made and named.
+
+    Returns:
+        The jobs that must call, each at its first turn that is not stored, and those with nothing left to
+        ask.
+    """
+    calling, over = [], []
+    waiting = list(jobs)
+    while waiting:
+        entries = ledger.get_many([job.key for job in waiting])
+        going_on = []
+        for job in waiting:
+            entry = entries.get(job.key)
+            if entry is None:
+                calling.append(job)
+                continue
+            answers = (*job.answers, stored_answer(job, entry))
+            if is_over(job.question, answers):
+                over.append(replace(job, answers=answers))
+            else:
+                going_on.append(next_job(job.ticket, job.question, answers, job.delivered, settings))
+        waiting = going_on
+    return calling, over
+
+
+def stored_answer(job: Job, entry: Entry) -> Answer:
+    """The answer to a job's next turn, as the ledger kept it."""
+    return Answer(
+        turn_index=len(job.answers),
+        request=job.request,
+        response=entry.response,
+        api_version=job.question.api_version,
+        streamed=False,
+        attempts=entry.attempts,
+        latency_ms=entry.latency_ms,
+        asked_at=entry.asked_at,
+        answered_at=entry.answered_at,
+        from_ledger=True,
+    )

@@ -1,0 +1,304 @@
+"""The ledger in a Redis server: for jobs whose workers share no disk.
+
+What Redis keeps is as durable as the server is set up to be: with `appendonly yes` a restart loses a second
+at most. A server that evicts keys when its memory is full would make a run pay again for what it evicts.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
+from transforms.generate.ledger.redis_entry import pack_entry, summary_of, unpack_entry
+from transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
+
+FORMAT_VERSION = 1
+# A server that restarts, or hands over to another, is waited for this long.
+PATIENCE_SECONDS = 30.0
+CLAIM_SECONDS = 30 * 24 * 3600
+
+_MARKER = "groundrows:ledger"
+_ENTRY = "groundrows:entry:"
+_PAGE = 500
+_BEGINNING = 512  # bytes of an entry that nearly always hold its model's name
+_T = TypeVar("_T")
+
+# A count is worth something only while it is part of the data that it was begun in.
+_RESERVE = """
+if redis.call('GET', KEYS[2]) ~= ARGV[3] then return -1 end
+local taken = tonumber(redis.call('GET', KEYS[1]) or 0)
+local granted = math.max(0, math.min(tonumber(ARGV[2]), tonumber(ARGV[1]) - taken))
+redis.call('INCRBY', KEYS[1], granted)
+return granted
+"""
+# KEYS[2] is new to each giving back: said again, because the first reply was lost, it does nothing.
+_GIVE_BACK = """
+if redis.call('SET', KEYS[2], 1, 'NX', 'EX', 3600) then
+  local taken = tonumber(redis.call('GET', KEYS[1]) or 0)
+  redis.call('SET', KEYS[1], string.format('%.0f', math.max(0, taken - tonumber(ARGV[1]))))
+end
+"""
+
+
+class RedisLedger:
+    """Responses, claims and budgets in a Redis server, under keys that start with `groundrows:`.
+
+    Args:
+        uri: `redis://[USER:PASSWORD@]HOST:PORT/DB`.
+        patience: Seconds for which a server that goes away is waited for, once the ledger is open.
+        read_only: Open what is there to read it alone; nothing is made.
+
+    Raises:
+        LedgerError: The URI can't be read, nothing answers, or what is there is no ledger of this version.
+        NoLedgerError: It is to be read and is not there.
+    """
+
+    def __init__(self, uri: str, patience: float = PATIENCE_SECONDS, read_only: bool = False) -> None:
+        try:
+            self._server = server_name(uri)
+        except ValueError as error:
+            raise LedgerError(f"--ledger {error}.") from None
+        self._patience = patience
+        self._redis: Any = Redis.from_url(
+            uri,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=TIMEOUT_SECONDS,
+            socket_connect_timeout=TIMEOUT_SECONDS,
+        )
+        self._reserve = self._redis.register_script(_RESERVE)
+        self._give_back = self._redis.register_script(_GIVE_BACK)
+        self._marker = self._open(read_only)
+
+    def _open(self, read_only: bool) -> bytes:
+        """Find the marker that names this ledger's data, or set it: the format and a random name."""
+        fresh = f"{FORMAT_VERSION} {uuid.uuid4().hex}"
+
+        def find() -> bytes:
+            if not read_only:
+                self._redis.set(_MARKER, fresh, nx=True)
+            found: bytes = self._redis.get(_MARKER) or b""
+            return found
+
+        marker = self._talk(find, patience=0)
+        if read_only and not marker:
+            raise NoLedgerError(f"There is no ledger at {self._server}; check the address and the database.")
+        version = marker.partition(b" ")[0]
+        if version != str(FORMAT_VERSION).encode():
+            says = f"is of format {version.decode()}" if version.isdigit() else "is something else"
+            raise self._error(f"its key {_MARKER} {says} and format {FORMAT_VERSION} is needed")
+        return marker
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        """See `Ledger.get_many`."""
+        found: dict[bytes, Entry] = {}
+        for part in _parts(keys):
+            for key, value in zip(part, self._values([_entry_name(key) for key in part]), strict=True):
+                if value is not None:
+                    found[key] = self._entry(key, value)
+        return found
+
+    def put_many(self, entries: Sequence[Entry]) -> None:
+        """See `Ledger.put_many`. A key that holds anything but an entry is never overwritten."""
+        by_key = {entry.key: entry for entry in entries}
+        for part in _parts(list(by_key)):
+            values = {key: pack_entry(by_key[key]) for key in part}
+            taken = [key for key, was_free in self._add(values).items() if not was_free]
+            if taken:
+                self._replace({key: values[key] for key in taken})
+
+    def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
+        """See `Ledger.claim`. Claims are kept for 30 days after a run's last."""
+        if not claims:
+            return {}
+        name = _claims_name(run_id)
+
+        def claim() -> list[Any]:
+            pipeline = self._redis.pipeline(transaction=False)
+            pipeline.get(_MARKER)
+            for key, origin in claims.items():
+                pipeline.hsetnx(name, key, origin)
+            pipeline.expire(name, CLAIM_SECONDS)
+            pipeline.hmget(name, list(claims))
+            replies: list[Any] = pipeline.execute()
+            return replies
+
+        marker, *_, holders = self._talk(claim)
+        if marker != self._marker:
+            raise self._lost()
+        return {key: holder.decode() for key, holder in zip(claims, holders, strict=True)}
+
+    def forget_claims(self, run_id: str) -> None:
+        """See `Ledger.forget_claims`."""
+        self._talk(lambda: self._redis.unlink(_claims_name(run_id)))
+
+    def reserve(self, run_id: str, limit: int, count: int) -> int:
+        """See `Ledger.reserve`. A reply that is lost on the way costs the budget what it granted."""
+        keys = [_budget_name(run_id), _MARKER]
+        granted = int(self._talk(lambda: self._reserve(keys=keys, args=[limit, count, self._marker])))
+        if granted < 0:
+            raise self._lost()
+        return granted
+
+    def give_back(self, run_id: str, count: int) -> None:
+        """See `Ledger.give_back`."""
+        keys = [_budget_name(run_id), f"groundrows:given:{uuid.uuid4().hex}"]
+        self._talk(lambda: self._give_back(keys=keys, args=[count]))
+
+    def summary(self) -> list[ModelSummary]:
+        """See `Ledger.summary`. While entries are being added, some may be counted twice."""
+        models: dict[str, ModelSummary] = {}
+        for names in self._pages():
+            for name, (beginning, size) in zip(names, self._beginnings(names), strict=True):
+                if size:
+                    one = self._summary_of(name, beginning, size)
+                    models[one.model_id] = _sum(models.get(one.model_id), one)
+        return [models[model_id] for model_id in sorted(models)]
+
+    def entries(self) -> Iterable[Entry]:
+        """See `Ledger.entries`. While entries are being added, some may come twice."""
+        for names in self._pages():
+            for name, value in zip(names, self._values(names), strict=True):
+                if value is not None:
+                    yield self._entry(_key_of(name), value)
+
+    def close(self) -> None:
+        """See `Ledger.close`."""
+        self._redis.close()
+
+    # -- entries -------------------------------------------------------------------------------------
+
+    def _add(self, values: Mapping[bytes, bytes]) -> dict[bytes, bool]:
+        """Store what is new; says of each key whether it was."""
+
+        def add() -> list[Any]:
+            pipeline = self._redis.pipeline(transaction=False)
+            for key, value in values.items():
+                pipeline.set(_entry_name(key), value, nx=True)
+            replies: list[Any] = pipeline.execute()
+            return replies
+
+        return {key: bool(reply) for key, reply in zip(values, self._talk(add), strict=True)}
+
+    def _replace(self, values: Mapping[bytes, bytes]) -> None:
+        there = self.get_many(list(values))
+        for key in values:
+            if key not in there:
+                raise self._error(f"its key {_entry_name(key)} holds something else")
+        self._talk(lambda: self._redis.mset({_entry_name(key): value for key, value in values.items()}))
+
+    def _values(self, names: Sequence[str]) -> list[bytes | None]:
+        return self._talk(lambda: self._redis.mget(names)) if names else []
+
+    def _entry(self, key: bytes, value: bytes) -> Entry:
+        try:
+            return unpack_entry(key, value)
+        except ValueError as error:
+            raise self._damaged(_entry_name(key), error) from None
+
+    def _pages(self) -> Iterator[list[str]]:
+        cursor = 0
+        while True:
+            scan = partial(self._redis.scan, cursor, match=f"{_ENTRY}*", count=_PAGE)
+            cursor, names = self._talk(scan)
+            yield [name.decode(errors="replace") for name in names]
+            if cursor == 0:
+                return
+
+    def _beginnings(self, names: Sequence[str]) -> list[tuple[bytes, int]]:
+        """The first bytes and the size of each value; nothing and 0 when it is gone."""
+
+        def look() -> list[Any]:
+            pipeline = self._redis.pipeline(transaction=False)
+            for name in names:
+                pipeline.getrange(name, 0, _BEGINNING - 1)
+                pipeline.strlen(name)
+            replies: list[Any] = pipeline.execute()
+            return replies
+
+        replies = self._talk(look)
+        return list(zip(replies[::2], replies[1::2], strict=True))
+
+    def _summary_of(self, name: str, beginning: bytes, size: int) -> ModelSummary:
+        try:
+            one = summary_of(beginning, size)
+            if one is None:
+                one = summary_of(self._values([name])[0] or b"", size)
+            assert one is not None
+        except ValueError as error:
+            raise self._damaged(name, error) from None
+        return one
+
+    # -- trouble -------------------------------------------------------------------------------------
+
+    def _talk(self, say: Callable[[], _T], patience: float | None = None) -> _T:
+        """Say something that may safely be said twice, again and again while the server is away."""
+        give_up = time.monotonic() + (self._patience if patience is None else patience)
+        pause = 0.1
+        while True:
+            try:
+                return say()
+            except RedisError as error:
+                if not is_passing(error) or time.monotonic() + pause > give_up:
+                    raise self._error(what_failed(error)) from None
+            time.sleep(pause)
+            pause = min(2.0, 2 * pause)
+
+    def _error(self, what: str) -> LedgerError:
+        return LedgerError(
+            f"The ledger {self._server} can't be used: {what}; see to the server or name another ledger with "
+            "--ledger, and run the same command again."
+        )
+
+    def _lost(self) -> LedgerError:
+        return self._error("its data was lost or replaced while it was in use")
+
+    def _damaged(self, name: str, error: ValueError) -> LedgerError:
+        return self._error(f"{error} under {name!r}, which can be deleted to ask its question again")
+
+
+def _parts(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(keys), _PAGE):
+        yield keys[start : start + _PAGE]
+
+
+def _entry_name(key: bytes) -> str:
+    return _ENTRY + key.hex()
+
+
+def _key_of(name: str) -> bytes:
+    digits = name.removeprefix(_ENTRY)
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        return digits.encode()  # no key of ours; its value will say so
+
+
+def _claims_name(run_id: str) -> str:
+    return f"groundrows:claims:{run_id}"
+
+
+def _budget_name(run_id: str) -> str:
+    return f"groundrows:budget:{run_id}"
+
+
+def _sum(so_far: ModelSummary | None, one: ModelSummary) -> ModelSummary:
+    if so_far is None:
+        return one
+    return replace(
+        so_far,
+        entries=so_far.entries + one.entries,
+        stored_bytes=so_far.stored_bytes + one.stored_bytes,
+        oldest=min(filter(None, (so_far.oldest, one.oldest)), default=None),
+        newest=max(filter(None, (so_far.newest, one.newest)), default=None),
+    )

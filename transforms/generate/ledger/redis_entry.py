@@ -1,0 +1,97 @@
+"""A ledger's entry as one value: fixed fields, the model, the question's id, and the packed response.
+
+The response comes last and the model early, so that the first few hundred bytes and the size are enough to
+count an entry.
+"""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime, timedelta
+
+import zstandard
+
+from transforms.generate.ledger.base import Entry, ModelSummary
+from transforms.generate.ledger.packing import pack, unpack
+
+_MAGIC = b"GRe1"
+# Magic, turn, attempts, latency, asked and answered in microseconds since 1970, lengths of model and id.
+_HEAD = struct.Struct(">4sIIdqqII")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def pack_entry(entry: Entry) -> bytes:
+    """The entry without its key, which is where it is kept."""
+    model, question = entry.model_id.encode(), entry.question_id.encode()
+    head = _HEAD.pack(
+        _MAGIC,
+        entry.turn_index,
+        entry.attempts,
+        entry.latency_ms,
+        (entry.asked_at - _EPOCH) // _MICROSECOND,
+        (entry.answered_at - _EPOCH) // _MICROSECOND,
+        len(model),
+        len(question),
+    )
+    return b"".join((head, model, question, pack(entry.response)))
+
+
+def unpack_entry(key: bytes, value: bytes) -> Entry:
+    """Undo `pack_entry`.
+
+    Raises:
+        ValueError: The value is damaged, or was not written by `pack_entry`.
+    """
+    turn_index, attempts, latency_ms, asked, answered, model_size, question_size = _fields(value)
+    question_at = _HEAD.size + model_size
+    response_at = question_at + question_size
+    try:
+        return Entry(
+            key=key,
+            question_id=value[question_at:response_at].decode(),
+            turn_index=turn_index,
+            model_id=value[_HEAD.size : question_at].decode(),
+            response=unpack(value[response_at:]),
+            attempts=attempts,
+            latency_ms=latency_ms,
+            asked_at=_moment(asked),
+            answered_at=_moment(answered),
+        )
+    except (zstandard.ZstdError, OverflowError, UnicodeDecodeError):
+        raise ValueError("the value is damaged") from None
+
+
+def summary_of(beginning: bytes, size: int) -> ModelSummary | None:
+    """Count one entry by its first bytes; None when they are too few to hold the model's name.
+
+    Args:
+        beginning: The value's first bytes, or all of it.
+        size: The whole value's size in bytes.
+
+    Raises:
+        ValueError: The value was not written by `pack_entry`.
+    """
+    _, _, _, asked, _, model_size, question_size = _fields(beginning)
+    stored = size - _HEAD.size - model_size - question_size
+    model = beginning[_HEAD.size : _HEAD.size + model_size]
+    if stored < 0:
+        raise ValueError("the value is damaged")
+    if len(model) < model_size:
+        return None
+    try:
+        return ModelSummary(model.decode(), 1, stored, _moment(asked), _moment(asked))
+    except (OverflowError, UnicodeDecodeError):
+        raise ValueError("the value is damaged") from None
+
+
+def _fields(value: bytes) -> tuple[int, int, float, int, int, int, int]:
+    if len(value) < _HEAD.size or not value.startswith(_MAGIC):
+        raise ValueError("the value is no entry of a ledger")
+    _, *fields = _HEAD.unpack_from(value)
+    turn_index, attempts, latency_ms, asked, answered, model_size, question_size = fields
+    return turn_index, attempts, latency_ms, asked, answered, model_size, question_size
+
+
+def _moment(micros: int) -> datetime:
+    return _EPOCH + micros * _MICROSECOND
