@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from apache_beam.io.filesystem import CompressionTypes
@@ -37,13 +37,18 @@ def note_answered(output: Output) -> str | None:
     directory = output.private(STAGING)
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, "answered.sqlite")
+    answered_turns(files, path).close()
+    return path
+
+
+def answered_turns(files: Iterable[str], path: str) -> AnsweredTurns:
+    """Read the turns that files of the answers table hold into a scratch file at `path`."""
     turns = AnsweredTurns(path)
     for file in files:
         found = _turns(file)
         while batch := list(islice(found, _BATCH)):
             turns.add(batch)
-    turns.close()
-    return path
+    return turns
 
 
 def _turns(path: str) -> Iterator[tuple[str, int]]:

@@ -15,6 +15,9 @@ usage: groundrows COMMAND [FLAGS]
 
 commands:
   run       ask every question of an archive and write the answers as rows
+  plan      read an archive, call nothing, and say what a run would do, take and cost
+  replay    ask again what failed in earlier runs
+  ledger    show what a ledger holds, or export it
   emulator  serve the Grounded Generation API on this machine, for trying out and for tests
 
 `groundrows COMMAND --help` lists a command's flags.
@@ -55,9 +58,13 @@ def _one_sentence(error: Exception) -> str:
     return f"The run failed: {said} (GROUNDROWS_TRACEBACK=1 shows where)."
 
 
+# Help needs no Beam, and comes at once without it.
+def _wants_help(argv: list[str]) -> bool:
+    return "-h" in argv or "--help" in argv
+
+
 def _run(argv: list[str]) -> int:
-    # Help needs no Beam, and comes at once without it.
-    if "-h" in argv or "--help" in argv:
+    if _wants_help(argv):
         from pipeline.options import run_parser
 
         run_parser().print_help()
@@ -67,10 +74,49 @@ def _run(argv: list[str]) -> int:
     return run(argv)
 
 
+def _plan(argv: list[str]) -> int:
+    if _wants_help(argv):
+        from pipeline.plan_options import plan_parser
+
+        plan_parser().print_help()
+        return 0
+    from pipeline.plan import plan
+
+    return plan(argv)
+
+
+def _replay(argv: list[str]) -> int:
+    if _wants_help(argv):
+        from pipeline.replay_options import replay_parser
+
+        replay_parser().print_help()
+        return 0
+    from pipeline.replay import replay
+
+    return replay(argv)
+
+
+def _ledger(argv: list[str]) -> int:
+    if _wants_help(argv):
+        from pipeline.ledger_options import ledger_parser
+
+        ledger_parser().print_help()
+        return 0
+    from pipeline.ledger_report import ledger
+
+    return ledger(argv)
+
+
 def _emulator(argv: list[str]) -> int:
     from pipeline.emulator.__main__ import main as emulate
 
     return emulate(argv)
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": _run, "emulator": _emulator}
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "run": _run,
+    "plan": _plan,
+    "replay": _replay,
+    "ledger": _ledger,
+    "emulator": _emulator,
+}

@@ -1,4 +1,4 @@
-"""Every flag of `groundrows run`, in groups. What the values may be is checked in `options`."""
+"""Every flag of `groundrows run`, in groups, some shared. What the values may be is checked in `options`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ class FlagParser(argparse.ArgumentParser):
         raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` lists the flags.")
 
 
-def add_run_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of a run."""
+def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> None:
+    """Add the flags of a run, those that name its input only when asked for."""
     source = parser.add_argument_group("what to ask")
-    source.add_argument("--input", metavar="GLOB[,GLOB]", help="archives of questions; local or gs://")
-    source.add_argument("--input_subscription", metavar="SUBSCRIPTION", help="a Pub/Sub subscription instead")
-    source.add_argument("--input_topic", metavar="TOPIC", help="a Pub/Sub topic instead")
+    if inputs:
+        source.add_argument("--input", metavar="GLOB[,GLOB]", help="archives of questions; local or gs://")
+        source.add_argument(
+            "--input_subscription", metavar="SUBSCRIPTION", help="a Pub/Sub subscription instead"
+        )
+        source.add_argument("--input_topic", metavar="TOPIC", help="a Pub/Sub topic instead")
     source.add_argument("--question_field", default="question", metavar="NAME", help="the field to ask")
     source.add_argument("--id_field", default="id", metavar="NAME", help="the field that names a question")
     source.add_argument(
@@ -75,7 +78,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=5.0,
         metavar="S",
-        help="what a call is expected to take; only used to derive --pacing_shards",
+        help="what a call is expected to take; used to derive --pacing_shards, and by `plan`",
     )
     calling.add_argument(
         "--deadline_seconds", type=float, default=60.0, metavar="S", help="when an attempt is cut"

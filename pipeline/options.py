@@ -96,23 +96,49 @@ def parse_run(argv: Sequence[str]) -> RunOptions:
     Raises:
         UsageError: One sentence about the first thing that is wrong.
     """
-    parser = run_parser()
+    flags, runner_flags = parse_flags(run_parser(), argv)
+    inputs = one_source(flags)
+    check_output(flags)
+    return checked_options(flags, runner_flags, inputs)
+
+
+def parse_flags(parser: FlagParser, argv: Sequence[str]) -> tuple[argparse.Namespace, tuple[str, ...]]:
+    """Take a command line apart into the parser's flags and the runner's.
+
+    Raises:
+        UsageError: A flag is neither's, or its value is of the wrong kind.
+    """
     flags, runner_flags = parser.parse_known_args(list(argv))
     check_runner_flags(parser, runner_flags)
-    return _checked(flags, tuple(runner_flags))
+    return flags, tuple(runner_flags)
 
 
-def _checked(flags: argparse.Namespace, runner_flags: tuple[str, ...]) -> RunOptions:
-    inputs = _one_source(flags)
+def check_output(flags: argparse.Namespace) -> None:
+    """Check that the rows have somewhere to go."""
     if not flags.output:
         raise UsageError("Nothing says where the rows go: give --output=DIR.")
+
+
+def checked_options(
+    flags: argparse.Namespace, runner_flags: tuple[str, ...], inputs: tuple[str, ...]
+) -> RunOptions:
+    """Check the flags that every command which looks at questions has.
+
+    Args:
+        flags: The flags; `output` may be missing, and is then empty in what comes back.
+        runner_flags: Flags for the runner.
+        inputs: What to read, already checked.
+
+    Raises:
+        UsageError: One sentence about the first thing that is wrong.
+    """
     if flags.overwrite and flags.append:
         raise UsageError("--overwrite replaces what is there and --append adds to it: give only one of them.")
     endpoint, location = _service(flags)
     _numbers(flags)
     return RunOptions(
         inputs=inputs,
-        output=flags.output.rstrip("/") or "/",
+        output=(flags.output.rstrip("/") or "/") if flags.output else "",
         service=flags.service,
         endpoint=endpoint,
         location=location,
@@ -143,7 +169,8 @@ def _checked(flags: argparse.Namespace, runner_flags: tuple[str, ...]) -> RunOpt
     )
 
 
-def _one_source(flags: argparse.Namespace) -> tuple[str, ...]:
+def one_source(flags: argparse.Namespace) -> tuple[str, ...]:
+    """The patterns that the one source given consists of."""
     given = [name for name in ("input", "input_subscription", "input_topic") if getattr(flags, name)]
     if not given:
         raise UsageError("Nothing says what to ask: give --input=FILE.")

@@ -27,6 +27,7 @@ UNDER_WAY = ".run.json"
 # Everything a run keeps for itself. No pattern over the tables' directories matches it.
 PRIVATE = ".groundrows"
 STAGING = "staging"
+LEDGER = "ledger.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def claimed(path: str, *, overwrite: bool, append: bool) -> Iterator[Output]:
 
 def _prepared(path: str, *, overwrite: bool, append: bool) -> Output:
     run_file, marker_file = FileSystems.join(path, RUN), FileSystems.join(path, UNDER_WAY)
-    finished = FileSystems.exists(run_file)
+    finished = is_finished(path)
     stopped = None if finished or overwrite else read_json(marker_file)
     files = [name for table in TABLES for name in _find(FileSystems.join(path, table, "*.avro"))]
     if finished and not overwrite and not append:
@@ -101,7 +102,7 @@ def _prepared(path: str, *, overwrite: bool, append: bool) -> Output:
         marker_file,
         {
             "run_id": output.run_id,
-            "kept_files": output.kept_files,
+            "kept_files": [_within(file) for file in output.kept_files],
             "started_at": output.started_at.isoformat(),
         },
     )
@@ -118,9 +119,41 @@ def _taken_up(path: str, stopped: dict[str, Any]) -> Output:
     return Output(
         path,
         str(stopped["run_id"]),
-        tuple(stopped["kept_files"]),
+        tuple(_kept(path, stopped)),
         datetime.fromisoformat(stopped["started_at"]),
     )
+
+
+def _within(file: str) -> str:
+    """A row file's table and name: the directory may be spelled another way the next time."""
+    return "/".join(file.rsplit("/", 2)[-2:])
+
+
+def _kept(path: str, stopped: dict[str, Any]) -> list[str]:
+    return [str(FileSystems.join(path, *_within(file).split("/"))) for file in stopped["kept_files"]]
+
+
+def is_finished(path: str) -> bool:
+    """Whether a directory holds a finished run."""
+    return bool(FileSystems.exists(FileSystems.join(path, RUN)))
+
+
+def finished_files(path: str, table: str) -> list[str] | None:
+    """The files of a table that finished runs left in a directory; None where no run has finished.
+
+    While a run with `--append` is under way, or was stopped, these are the files it found there.
+    """
+    if is_finished(path):
+        return _find(FileSystems.join(path, table, "*.avro"))
+    stopped = read_json(FileSystems.join(path, UNDER_WAY))
+    if stopped is None or not stopped["kept_files"]:
+        return None
+    return [file for file in _kept(path, stopped) if _within(file).startswith(f"{table}/")]
+
+
+def ledger_in(path: str) -> str | None:
+    """The URI of the ledger that a run keeps in a directory by default; None where that is not local."""
+    return None if "://" in path else "sqlite://" + os.path.abspath(os.path.join(path, PRIVATE, LEDGER))
 
 
 def finish(output: Output, summary: dict[str, Any]) -> None:

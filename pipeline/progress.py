@@ -64,7 +64,7 @@ class Meter:
             parts.append(f"{seen.retrying} waiting to retry")
         parts.append(f"{rate:.1f}/s")
         if total is not None and rate > 0:
-            parts.append(f"{_duration((total - seen.done) / rate)} left")
+            parts.append(f"{duration((total - seen.done) / rate)} left")
         return " · ".join(parts)
 
 
@@ -99,7 +99,8 @@ def _show(count: Callable[[], int], stream: TextIO, stop: threading.Event) -> No
         print("\r\x1b[2K", end="", file=stream, flush=True)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A stretch of time for people, to the second or the minute."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

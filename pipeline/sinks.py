@@ -88,13 +88,12 @@ class _WriteFn(beam.DoFn):
     def start_bundle(self) -> None:
         self._files: dict[Any, RowFile] = {}
 
-    def process(self, row: Row, window: Any = beam.DoFn.WindowParam) -> Iterator[str]:
+    def process(self, row: Row, window: Any = beam.DoFn.WindowParam) -> list[str] | None:
         file = self._files.get(window)
         if file is None:
             file = self._files[window] = self._new_file(window)
         file.write(row)
-        if file.rows >= self._rows_per_file:
-            yield self._closed(self._files.pop(window))
+        return [self._closed(self._files.pop(window))] if file.rows >= self._rows_per_file else None
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, file in self._files.items():

@@ -195,7 +195,9 @@ Row = AnswerRow | SupportChunkRow | ClaimSupportRow | FailureRow
 def to_avro(row: Row) -> dict[str, Any]:
     """Return `row` as the dict a writer takes, having checked every value against the table's schema.
 
-    Arrays become lists, nested records dicts; datetimes stay (aware) datetimes. A double may be NaN.
+    Arrays become lists, nested records dicts; datetimes stay (aware) datetimes. A double may be NaN. A plain
+    value in a nullable field becomes a pair of its type's name and itself, which is how fastavro is told the
+    branch of a union.
 
     Raises:
         RowError: A value does not fit: None where the schema has no null, another type (a bool is no int, a
@@ -288,8 +290,12 @@ def _timestamp(value: Any) -> datetime:
     return value
 
 
-def _nullable(check: _Check) -> _Check:
-    return lambda value: None if value is None else check(value)
+def _nullable(kind: Any) -> _Check:
+    check = _compiled(kind)
+    if not isinstance(kind, str) or kind not in _PLAIN:
+        return lambda value: None if value is None else check(value)
+    # A writer told which branch a value is of does not try them in turn: a third off a row of claims.
+    return lambda value: None if value is None else (kind, check(value))
 
 
 def _array(check_item: _Check) -> _Check:
@@ -359,7 +365,7 @@ def _compiled(schema: Any) -> _Check:
     """Return the check for one Avro type: built once, as asking the schema about each value is slow."""
     if isinstance(schema, list):
         _, kind = schema  # every union is null and one type
-        return _nullable(_compiled(kind))
+        return _nullable(kind)
     if isinstance(schema, str):
         return _PLAIN[schema]
     match schema["type"]:

@@ -6,6 +6,8 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
 
+_MOST_PARAMETERS = 500
+
 
 class AnsweredTurns:
     """A set of (question id, turn) on disk, so that its size is bounded by the disk and not by memory.
@@ -27,19 +29,25 @@ class AnsweredTurns:
         """Note turns as answered."""
         with self._lock:
             self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR IGNORE INTO answered VALUES (?,?)", turns)
+            try:
+                self._db.executemany("INSERT OR IGNORE INTO answered VALUES (?,?)", turns)
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
             self._db.execute("COMMIT")
 
     def of(self, question_ids: Sequence[str]) -> dict[str, frozenset[int]]:
         """The answered turns of each of these questions that has any."""
         found: dict[str, set[int]] = {}
-        marks = ",".join("?" * len(question_ids))
-        with self._lock:
-            rows = self._db.execute(
-                f"SELECT question_id, turn_index FROM answered WHERE question_id IN ({marks})", question_ids
-            ).fetchall()
-        for question_id, turn_index in rows:
-            found.setdefault(question_id, set()).add(turn_index)
+        for start in range(0, len(question_ids), _MOST_PARAMETERS):
+            part = question_ids[start : start + _MOST_PARAMETERS]
+            marks = ",".join("?" * len(part))
+            with self._lock:
+                rows = self._db.execute(
+                    f"SELECT question_id, turn_index FROM answered WHERE question_id IN ({marks})", part
+                ).fetchall()
+            for question_id, turn_index in rows:
+                found.setdefault(question_id, set()).add(turn_index)
         return {question_id: frozenset(turns) for question_id, turns in found.items()}
 
     def close(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,10 +12,13 @@ from datetime import UTC, datetime
 
 from transforms.generate.budget import Budget
 from transforms.generate.clients.base import Client
-from transforms.generate.errors import NOT_ATTEMPTED, CallError
+from transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, CallError
 from transforms.generate.gate import Gate, Halted
 from transforms.generate.halt import Halt
 from transforms.generate.retry import RetryPolicy
+
+_LOGGER = logging.getLogger(__name__)
+_SPENT = "The budget of --max_requests was spent before this question's turn."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +105,20 @@ class Attempts:
         """
         attempts = 0
         codes: list[str] = []
-        first_at: float | None = None
+        first_at = math.inf
         last: CallError | None = None
         while True:
             try:
                 await line.gate.enter(retry=attempts > 0)
             except Halted:
-                return self._cut_short(last, attempts, codes, self.halt.reason or "Calling was stopped.")
-            if line.budget is not None and not await line.budget.take():
-                line.gate.leave()
-                return self._cut_short(
-                    last,
-                    attempts,
-                    codes,
-                    "The budget of --max_requests was spent before this question's turn.",
-                )
-            attempts += 1
-            sent_at = time.monotonic()
-            first_at = sent_at if first_at is None else first_at
+                return self._cut_short(last, attempts, codes)
             try:
+                too_late = time.monotonic() - first_at > self.policy.total_seconds
+                if too_late or not await self._pay(line):
+                    return self._cut_short(last, attempts, codes)
+                attempts += 1
+                sent_at = time.monotonic()
+                first_at = min(first_at, sent_at)
                 success = await self._attempt(request, attempts, tuple(codes), sent_at)
                 await keep(success)
                 return success
@@ -131,9 +131,27 @@ class Attempts:
             self._note(last)
             wait = self.policy.wait_seconds(last, attempts, time.monotonic() - first_at)
             if wait is None:
-                return GaveUp(last, last.retryable, attempts, tuple(codes))
+                return _gave_up(last, attempts, codes)
             codes.append(last.code)
             await self._wait(wait)
+
+    def stop(self, reason: str) -> None:
+        """Stop all calling for a reason that lies outside the calls."""
+        self.halt.stop(reason)
+        self._announce_halt()
+
+    async def _pay(self, line: Line) -> bool:
+        if line.budget is None:
+            return True
+        if not await line.budget.take():
+            # Nothing else can be paid for either, so nobody need wait for the pace to hear it. What another
+            # process gives back later is not asked for again.
+            line.gate.halt()
+            return False
+        if self.halt.reason is not None:
+            line.budget.put_back()
+            return False
+        return True
 
     async def _attempt(
         self, request: bytes, attempts: int, codes: tuple[str, ...], sent_at: float
@@ -143,6 +161,15 @@ class Attempts:
         self.out += 1
         try:
             response = await self.client.generate(request, self.deadline_seconds)
+        except CallError:
+            raise
+        except Exception as error:
+            # A fault of our own ends one question, with its calls counted. The text may hold the prompt.
+            what = type(error).__name__
+            _LOGGER.error("A call failed by an internal error: %s", what)
+            raise CallError(
+                INTERNAL_ERROR, f"an error of our own while calling ({what}); please report it"
+            ) from None
         finally:
             self.out -= 1
         latency = time.monotonic() - sent_at
@@ -151,6 +178,9 @@ class Attempts:
 
     def _note(self, error: CallError) -> None:
         self.halt.failed(error)
+        self._announce_halt()
+
+    def _announce_halt(self) -> None:
         if self.halt.reason is not None and not self.halted.is_set():
             self.halted.set()
             self.on_halt()
@@ -165,10 +195,15 @@ class Attempts:
         finally:
             self.waiting_to_retry -= 1
 
-    @staticmethod
-    def _cut_short(last: CallError | None, attempts: int, codes: list[str], why: str) -> GaveUp:
+    def _cut_short(self, last: CallError | None, attempts: int, codes: list[str]) -> GaveUp:
         """End a turn that may make no further attempt: by its own last error, if it had one."""
         if last is None:
-            return GaveUp(CallError(NOT_ATTEMPTED, why), True, attempts, ())
+            return GaveUp(CallError(NOT_ATTEMPTED, self.halt.reason or _SPENT), True, attempts, ())
         # The last code was noted as followed by another attempt, which never came.
-        return GaveUp(last, last.retryable, attempts, tuple(codes[:-1]))
+        return _gave_up(last, attempts, codes[:-1])
+
+
+def _gave_up(last: CallError, attempts: int, codes: list[str]) -> GaveUp:
+    # What our own fault cost may be had once that is mended.
+    retryable = last.retryable or last.code == INTERNAL_ERROR
+    return GaveUp(last, retryable, attempts, tuple(codes))

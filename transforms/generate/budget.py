@@ -54,6 +54,10 @@ class Budget:
             self._held -= 1
             return True
 
+    def put_back(self) -> None:
+        """Return a call that was taken and not made."""
+        self._held += 1
+
     async def settle(self) -> None:
         """Give back what is held, for other processes to use."""
         async with self._lock:

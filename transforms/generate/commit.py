@@ -35,6 +35,11 @@ class GroupCommit:
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
         await done
 
+    async def flush(self) -> None:
+        """Return when everything handed in so far is durable, or could not be stored."""
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
+
     async def _write_all(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:

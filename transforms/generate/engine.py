@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from schemas.messages import request_class
-from schemas.outcome import Answer, Failure, Outcome, Skip
+from schemas.outcome import Answer, Outcome
 from schemas.question import Question
 from transforms.generate.answered import AnsweredTurns
 from transforms.generate.attempts import Attempts, GaveUp, Line, Success
@@ -23,12 +23,13 @@ from transforms.generate.clients.base import Client
 from transforms.generate.clients.grpc_client import GrpcClient
 from transforms.generate.commit import GroupCommit
 from transforms.generate.conversation import is_over
-from transforms.generate.errors import CallError
+from transforms.generate.errors import SetupError
 from transforms.generate.gate import Gate, Slots
 from transforms.generate.halt import Halt
 from transforms.generate.job import Job, claimed, look_up, next_job, stored_answer
 from transforms.generate.ledger.base import Entry, Ledger, LedgerError
 from transforms.generate.ledger.uri import open_ledger
+from transforms.generate.outcomes import failed, internal_error, not_attempted, outcome_of, skipped
 from transforms.generate.pacing.base import Pacer
 from transforms.generate.pacing.open import open_pacer
 from transforms.generate.retry import RetryPolicy
@@ -75,9 +76,12 @@ class Engine:
         self._commit = GroupCommit(self.ledger.put_many, self._executor)
         self._slots = Slots(settings.max_in_flight)
         self._lines: dict[int, Line] = {}
+        self._budgets: dict[str, Budget] = {}
+        self._claims_failed = False
         self._asking: dict[bytes, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._signalled = 0.0
+        self._signalled = 0
+        self._signalling = threading.Lock()
         self.done = 0
         self.failed = 0
         self._loop = asyncio.new_event_loop()
@@ -87,6 +91,7 @@ class Engine:
             self.attempts = self._on_loop(self._open(client_of))
         except BaseException:
             self._stop_threads()
+            self._close_files()
             raise
 
     async def _open(self, client_of: Callable[[CallSettings], Client]) -> Attempts:
@@ -105,13 +110,13 @@ class Engine:
     def submit(self, batch: Sequence[tuple[Any, Question]], basket: Basket, shard: int = 0) -> None:
         """Take a batch on; blocks while the backlog is full. Each question's outcome lands in the basket.
 
+        A ledger that fails stops the calling, as does everything else that makes it pointless; outcomes
+        come all the same.
+
         Args:
             batch: Pairs of a ticket and a question.
             basket: Where the outcomes go.
             shard: Whose share of the rate and the budget pays.
-
-        Raises:
-            LedgerError: The ledger can't be read.
         """
         basket.expect(len(batch))
         jobs = self._look_up(self._leave_out(batch, basket), basket)
@@ -126,9 +131,12 @@ class Engine:
 
     def take_throttled_seconds(self) -> int:
         """Whole seconds spent waiting for the pace since the last time this was asked."""
-        seconds = int(sum(line.gate.throttled_seconds for line in self._lines.values()) - self._signalled)
-        self._signalled += seconds
-        return seconds
+        with self._signalling:
+            # A copy: the loop's thread may add a line meanwhile.
+            waited = sum(line.gate.throttled_seconds for line in list(self._lines.values()))
+            seconds = int(waited) - self._signalled
+            self._signalled += seconds
+            return seconds
 
     @property
     def in_the_air(self) -> int:
@@ -137,8 +145,13 @@ class Engine:
 
     def close(self) -> None:
         """Stop calling, give back what is held, and let go of everything; what is in the air is dropped."""
-        self._on_loop(self._close())
-        self._stop_threads()
+        try:
+            self._on_loop(self._close())
+        finally:
+            self._stop_threads()
+            self._close_files()
+
+    def _close_files(self) -> None:
         self.ledger.close()
         if self._delivered is not None:
             self._delivered.close()
@@ -159,26 +172,41 @@ class Engine:
         delivered = (
             self._delivered.of([question.question_id for _, question in batch]) if self._delivered else {}
         )
-        first = claimed(self.ledger, self.settings.run_id, [question for _, question in batch])
+        first = self._claimed([question for _, question in batch])
         kept = []
         for is_first, (ticket, question) in zip(first, batch, strict=True):
             turns = delivered.get(question.question_id, _NOTHING)
             if not is_first:
-                self._deliver(basket, ticket, _skipped(question, "duplicate"))
+                self._deliver(basket, ticket, skipped(question, "duplicate"))
             elif len(turns) >= len(question.turns):
-                self._deliver(basket, ticket, _skipped(question, "already_answered"))
+                self._deliver(basket, ticket, skipped(question, "already_answered"))
             else:
                 kept.append((ticket, question, turns))
         return kept
+
+    def _claimed(self, questions: list[Question]) -> list[bool]:
+        everything = [True] * len(questions)
+        if self._claims_failed:
+            return everything  # it need not fail, which may take its time, for every batch anew
+        try:
+            return claimed(self.ledger, self.settings.run_id, questions)
+        except LedgerError as error:
+            self._claims_failed = True
+            self._stop(error)
+            return everything
 
     def _look_up(
         self, questions: Sequence[tuple[Any, Question, frozenset[int]]], basket: Basket
     ) -> list[Job]:
         """Deliver what the ledger answers; what is left must be called for."""
         jobs = [next_job(ticket, question, (), turns, self.settings) for ticket, question, turns in questions]
-        calling, over = look_up(self.ledger, jobs, self.settings)
+        try:
+            calling, over = look_up(self.ledger, jobs, self.settings)
+        except LedgerError as error:
+            self._stop(error)
+            return jobs
         for job in over:
-            self._deliver(basket, job.ticket, _outcome(job, job.answers, None, (), 0))
+            self._deliver(basket, job.ticket, outcome_of(job, job.answers, None, (), 0))
         return calling
 
     def _deliver(self, basket: Basket, ticket: Any, outcome: Outcome) -> None:
@@ -187,12 +215,15 @@ class Engine:
         self.failed += outcome.failure is not None
         basket.put(ticket, outcome)
 
+    def _stop(self, error: LedgerError | SetupError) -> None:
+        """Stop calling, from whatever thread, before anything that is handed to the loop from now on."""
+        self._loop.call_soon_threadsafe(self.attempts.stop, str(error))
+
     # -- called on the loop --------------------------------------------------------------------------
 
     def _start(self, jobs: Sequence[Job], basket: Basket, shard: int) -> None:
-        line = self._line(shard)
         for job in jobs:
-            task = self._loop.create_task(self._run(job, basket, line))
+            task = self._loop.create_task(self._run(job, basket, shard))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -213,48 +244,72 @@ class Engine:
         if total is None:
             return None
         scope, limit = budget_scope(settings, shard), total
+        if scope in self._budgets:
+            # One for all lines of a scope: what one of them holds in reserve another may use.
+            return self._budgets[scope]
         if scope != settings.run_id:
             limit = total // settings.pacing_shards + (shard < total % settings.pacing_shards)
 
         async def reserve(count: int) -> int:
-            return await self._in_executor(self.ledger.reserve, scope, limit, count)
+            try:
+                return await self._in_executor(self.ledger.reserve, scope, limit, count)
+            except LedgerError as error:
+                self.attempts.stop(str(error))
+                return 0
 
         async def give_back(count: int) -> None:
-            await self._in_executor(self.ledger.give_back, scope, count)
+            try:
+                await self._in_executor(self.ledger.give_back, scope, count)
+            except LedgerError as error:
+                # Forfeited; nothing is called too often for it.
+                _LOGGER.warning("%s", error)
 
-        return Budget(reserve, give_back)
+        budget = self._budgets[scope] = Budget(reserve, give_back)
+        return budget
 
     async def _in_executor(self, function: Callable[..., _T], *args: Any) -> _T:
         return await self._loop.run_in_executor(self._executor, function, *args)
 
-    async def _run(self, job: Job, basket: Basket, line: Line) -> None:
+    async def _run(self, job: Job, basket: Basket, shard: int) -> None:
         try:
-            outcome = await self._ask_turns(job, line)
+            outcome = await self._ask_turns(job, shard)
         except Exception as error:
-            # A fault of our own costs one question too, and never the run. The text may hold the prompt.
-            _LOGGER.error("A question failed by an internal error: %s", type(error).__name__)
-            outcome = _outcome(job, job.answers, _internal(job, error), (), 0)
-        self._deliver(basket, job.ticket, outcome)
+            failure = failed(job.question, len(job.answers), internal_error(error))
+            outcome = outcome_of(job, job.answers, failure, (), 0)
+        # In this order, so that a bundle that has its last outcome finds nothing of its own in the air.
         self._backlog.remove_one()
+        self._deliver(basket, job.ticket, outcome)
 
-    async def _ask_turns(self, job: Job, line: Line) -> Outcome:
+    async def _ask_turns(self, job: Job, shard: int) -> Outcome:
         answers = job.answers
         codes: tuple[str, ...] = ()
         calls = 0
         while True:
-            result = await (
-                self._ask_shared(job, line) if self.settings.share_identical else self._ask(job, line)
-            )
+            result = await self._ask_turn(job, shard)
             if isinstance(result, GaveUp):
-                failure = _failure(job.question, len(answers), result)
-                return _outcome(job, answers, failure, codes + result.retry_codes, calls + result.attempts)
+                failure = failed(job.question, len(answers), result)
+                return outcome_of(job, answers, failure, codes + result.retry_codes, calls + result.attempts)
             answer, retry_codes = result
             answers = (*answers, answer)
             codes += retry_codes
             calls += 0 if answer.from_ledger else answer.attempts
             if is_over(job.question, answers):
-                return _outcome(job, answers, None, codes, calls)
+                return outcome_of(job, answers, None, codes, calls)
             job = next_job(job.ticket, job.question, answers, job.delivered, self.settings)
+
+    async def _ask_turn(self, job: Job, shard: int) -> tuple[Answer, tuple[str, ...]] | GaveUp:
+        """Ask a turn; a fault of our own costs one question too, and never the run."""
+        try:
+            line = self._line(shard)
+            if self.settings.share_identical:
+                return await self._ask_shared(job, line)
+            return await self._ask(job, line)
+        except (LedgerError, SetupError) as error:
+            # Without a pace or a ledger nothing may be called.
+            self.attempts.stop(str(error))
+            return not_attempted(str(error))
+        except Exception as error:
+            return internal_error(error)
 
     async def _ask(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
         async def keep(success: Success) -> None:
@@ -279,13 +334,14 @@ class Engine:
 
     async def _ask_shared(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
         """As `_ask`, but equal requests wait for the first of them and take its stored answer."""
-        while (first := self._asking.get(job.key)) is not None:
-            await first
-        stored = await self._in_executor(self.ledger.get_many, [job.key])
-        if job.key in stored:
-            return stored_answer(job, stored[job.key]), ()
-        if job.key in self._asking:
-            return await self._ask_shared(job, line)
+        while True:
+            while (first := self._asking.get(job.key)) is not None:
+                await first
+            stored = await self._in_executor(self.ledger.get_many, [job.key])
+            if job.key in stored:
+                return stored_answer(job, stored[job.key]), ()
+            if job.key not in self._asking:
+                break
         done = self._asking[job.key] = self._loop.create_future()
         try:
             return await self._ask(job, line)
@@ -312,9 +368,7 @@ class Engine:
             await self._commit.put(entry)
         except LedgerError as error:
             # The answer is here and stays; but what can't be kept must not be paid for.
-            self.halt.stop(str(error))
-            self.attempts.halted.set()
-            self._turn_everybody_away()
+            self.attempts.stop(str(error))
 
     def _turn_everybody_away(self) -> None:
         _LOGGER.error("%s", self.halt.reason)
@@ -322,51 +376,15 @@ class Engine:
             line.gate.halt()
 
     async def _settle(self) -> None:
-        for line in self._lines.values():
-            if line.budget is not None:
-                await line.budget.settle()
+        for budget in list(self._budgets.values()):
+            await budget.settle()
 
     async def _close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._commit.flush()  # what has arrived is paid for
         await self._settle()
         for line in self._lines.values():
             await line.gate.close()
         await self.attempts.client.close()
-
-
-def _skipped(question: Question, skip: Skip) -> Outcome:
-    return Outcome(question, (), None, skip, (), 0)
-
-
-def _outcome(
-    job: Job,
-    answers: tuple[Answer, ...],
-    failure: Failure | None,
-    retry_codes: tuple[str, ...],
-    calls: int,
-) -> Outcome:
-    fresh = tuple(answer for answer in answers if answer.turn_index not in job.delivered)
-    return Outcome(job.question, fresh, failure, None, retry_codes, calls)
-
-
-def _failure(question: Question, turn_index: int, result: GaveUp) -> Failure:
-    return Failure(
-        question_id=question.question_id,
-        turn_index=turn_index,
-        stage="generate",
-        code=result.error.code,
-        message=result.error.message,
-        retryable=result.retryable,
-        attempts=result.attempts,
-        origin=question.origin,
-        record=question.record,
-        metadata=question.metadata,
-        history=question.history,
-    )
-
-
-def _internal(job: Job, error: Exception) -> Failure:
-    what = f"an error of our own while calling ({type(error).__name__}); please report it"
-    return _failure(job.question, len(job.answers), GaveUp(CallError("INTERNAL_ERROR", what), True, 0, ()))

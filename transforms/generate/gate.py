@@ -82,14 +82,17 @@ class Gate:
             raise Halted
         if not self._paced and not self._retries and not self._firsts and self._slots.try_take():
             # Unlimited and idle: the pacer still hears of the call, but there is nothing to wait for.
-            await self.pacer.acquire()
-            return
-        if self._dispatcher is None:
-            self._dispatcher = asyncio.get_running_loop().create_task(self._dispatch())
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        (self._retries if retry else self._firsts).append(turn)
-        self._somebody.set()
-        await turn
+            try:
+                await self.pacer.acquire()
+            except BaseException:
+                self._slots.give()
+                raise
+        else:
+            await self._queue(self._retries if retry else self._firsts)
+        if self._halted:
+            # Between being let out and getting here.
+            self._slots.give()
+            raise Halted
 
     def leave(self) -> None:
         """The call has ended: its slot is free."""
@@ -112,6 +115,19 @@ class Gate:
         """Stop dispatching and give back what the pacer leased."""
         self.halt()
         await self.pacer.close()
+
+    async def _queue(self, queue: deque[asyncio.Future[None]]) -> None:
+        if self._dispatcher is None:
+            self._dispatcher = asyncio.get_running_loop().create_task(self._dispatch())
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        self._somebody.set()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._slots.give()
+            raise
 
     async def _dispatch(self) -> None:
         try:

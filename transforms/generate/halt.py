@@ -3,6 +3,9 @@
 Two kinds of streak say that nothing can work. Errors that no retry mends (credentials, an unknown location,
 the wrong region) stop the run after a handful in a row that all say the same. Transient ones (a quota at
 zero, a server that is down) stop it when nothing else has come back for longer than a quota's minute.
+
+The reason is logged, and the service's words may quote a prompt: they are repeated only where many calls in
+a row ended in the same ones.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ HOPELESS_STREAK = 5
 # ever came back is taken for a wrong setting.
 REJECTED_STREAK = 20
 TRANSIENT_STREAK = 10
+# Of the time between two failures so much counts: in a longer gap, as between the bundles of a stream,
+# mostly nothing was asked, which proves nothing.
+LONGEST_GAP_SECONDS = 60.0
 
 
 class Halt:
@@ -49,7 +55,8 @@ class Halt:
         self._streak = 0
         self._streak_of = ("", "")
         self._transient = 0
-        self._transient_since = 0.0
+        self._transient_seconds = 0.0
+        self._transient_last = 0.0
         self.reason: str | None = None
 
     def succeeded(self) -> None:
@@ -57,7 +64,7 @@ class Halt:
         with self._lock:
             self._succeeded_once = True
             self._streak = 0
-            self._transient = 0
+            self._end_transient()
 
     def failed(self, error: CallError) -> None:
         """An attempt failed: may set `reason`."""
@@ -75,16 +82,26 @@ class Halt:
     def _count_transient(self, error: CallError) -> None:
         now = self._clock()
         if error.retry_after is not None and error.retry_after > self._longest_wait_seconds:
-            self._stop(f"the service asks to come back in {error.retry_after:.0f} s", error)
-        if self._transient == 0:
-            self._transient_since = now
+            self.stop(
+                f"Calling stopped: the service asks to come back in {error.retry_after:.0f} s ({error.code})."
+            )
+        if self._transient:
+            self._transient_seconds += min(now - self._transient_last, LONGEST_GAP_SECONDS)
         self._transient += 1
-        lasted = now - self._transient_since
+        self._transient_last = now
+        lasted = self._transient_seconds
         if self._transient >= TRANSIENT_STREAK and lasted >= self._exhausted_seconds:
-            self._stop(f"nothing but {error.code} came back for {lasted:.0f} s", error)
+            self.stop(
+                f"Calling stopped: nothing but passing errors came back for {lasted:.0f} s, "
+                f"the last of them {error.code}."
+            )
+
+    def _end_transient(self) -> None:
+        self._transient = 0
+        self._transient_seconds = 0.0
 
     def _count_permanent(self, error: CallError) -> None:
-        self._transient = 0
+        self._end_transient()
         says = (error.code, error.message)
         self._streak = self._streak + 1 if says == self._streak_of else 1
         self._streak_of = says
@@ -93,7 +110,6 @@ class Halt:
             error.code == "INVALID_ARGUMENT" and not self._succeeded_once and self._streak >= REJECTED_STREAK
         )
         if hopeless or rejected:
-            self._stop(f"{self._streak} calls in a row ended in {error.code}", error)
-
-    def _stop(self, what: str, error: CallError) -> None:
-        self.stop(f"Calling stopped: {what} ({error.code}: {error.message}).")
+            self.stop(
+                f"Calling stopped: {self._streak} calls in a row ended in {error.code}: {error.message}"
+            )

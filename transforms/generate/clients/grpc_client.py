@@ -115,12 +115,11 @@ def _retry_after(trailing: Iterable[tuple[str, str | bytes]]) -> float | None:
         if key != "grpc-status-details-bin" or not isinstance(value, bytes):
             continue
         try:
-            status = status_pb2.Status.FromString(value)
+            for detail in status_pb2.Status.FromString(value).details:
+                info = error_details_pb2.RetryInfo()
+                if detail.Is(info.DESCRIPTOR) and detail.Unpack(info) and info.HasField("retry_delay"):
+                    delay: float = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
+                    return max(0.0, delay)
         except DecodeError:
             return None
-        for detail in status.details:
-            info = error_details_pb2.RetryInfo()
-            if detail.Is(info.DESCRIPTOR) and detail.Unpack(info) and info.HasField("retry_delay"):
-                delay: float = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
-                return max(0.0, delay)
     return None

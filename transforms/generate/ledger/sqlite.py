@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+
+import zstandard
 
 from transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
 from transforms.generate.ledger.packing import pack, unpack
@@ -62,58 +63,19 @@ class SqliteLedger:
         # One lock and one connection: SQLite would serialize its writers anyway.
         self._lock = threading.Lock()
         try:
-            if not read_only:
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(
-                f"file:{quote(path)}?mode={'ro' if read_only else 'rwc'}",
-                uri=True,
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            self._open(read_only)
+            self._db = _open_to_read(path) if read_only else _open_to_write(path)
         except (sqlite3.Error, OSError) as error:
             raise LedgerError(
                 f"The ledger {path} can't be used: {error}. Name another file with --ledger, or move this "
                 "one away to start a new one."
             ) from None
 
-    def _open(self, read_only: bool) -> None:
-        existing = self._db.execute("PRAGMA application_id").fetchone()[0]
-        empty = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if existing != APPLICATION_ID and (read_only or not empty):
-            raise sqlite3.DatabaseError("it is empty" if empty else "it is a database of something else")
-        if not read_only:
-            self._prepare()
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version != SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(f"its format is {version}, and this version reads {SCHEMA_VERSION}")
-
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute("PRAGMA cache_size=-16000")
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            if not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                for statement in _TABLES.strip().rstrip(";").split(";\n"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA application_id={APPLICATION_ID}")
-                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        finally:
-            self._db.execute("COMMIT")
-
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
-                self._db.execute("BEGIN IMMEDIATE")
-                try:
+                with _transaction_on(self._db):
                     yield self._db
-                except BaseException:
-                    self._db.execute("ROLLBACK")
-                    raise
-                self._db.execute("COMMIT")
             except sqlite3.Error as error:
                 raise LedgerError(
                     f"The ledger {self._path} failed: {error}. What was answered so far is kept; free the "
@@ -136,7 +98,7 @@ class SqliteLedger:
             part = keys[start : start + _MOST_PARAMETERS]
             marks = ",".join("?" * len(part))
             for row in self._select(f"SELECT {_COLUMNS} FROM responses WHERE key IN ({marks})", part):
-                entry = _entry(row)
+                entry = self._entry(row)
                 found[entry.key] = entry
         return found
 
@@ -178,9 +140,9 @@ class SqliteLedger:
         return holders
 
     def forget_claims(self, run_id: str) -> None:
-        """See `Ledger.forget_claims`. Claims of runs long gone are swept out with it."""
+        """See `Ledger.forget_claims`."""
         with self._transaction() as db:
-            db.execute("DELETE FROM claims")
+            db.execute("DELETE FROM claims WHERE run_id = ?", [run_id])
 
     def reserve(self, run_id: str, limit: int, count: int) -> int:
         """See `Ledger.reserve`."""
@@ -215,13 +177,98 @@ class SqliteLedger:
             f"SELECT {_COLUMNS}, rowid FROM responses WHERE rowid > ? ORDER BY rowid LIMIT 500", [last]
         ):
             for row in rows:
-                yield _entry(row[:-1])
+                yield self._entry(row[:-1])
             last = int(rows[-1][-1])
 
     def close(self) -> None:
         """See `Ledger.close`."""
         with self._lock:
             self._db.close()
+
+    def _entry(self, row: Sequence[Any]) -> Entry:
+        try:
+            return _entry(row)
+        except (zstandard.ZstdError, OverflowError, TypeError, ValueError):
+            raise LedgerError(
+                f"The ledger {self._path} is damaged: a response in it can't be unpacked. Move it away to "
+                "start a new one."
+            ) from None
+
+
+def _connect(path: str, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{Path(path).absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _open_to_read(path: str) -> sqlite3.Connection:
+    db = _connect(path, "ro")
+    try:
+        if _is_new(db):
+            raise sqlite3.DatabaseError("it is empty")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _open_to_write(path: str) -> sqlite3.Connection:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    if Path(path).exists():
+        # First through a connection that can't write, so that a file that is refused stays as it was.
+        with closing(_connect(path, "ro")) as db:
+            _is_new(db)
+    db = _connect(path, "rwc")
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute("PRAGMA cache_size=-16000")
+        with _transaction_on(db):
+            if _is_new(db):
+                for statement in _TABLES.strip().rstrip(";").split(";\n"):
+                    db.execute(statement)
+                db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _is_new(db: sqlite3.Connection) -> bool:
+    """Whether nothing is in the file yet.
+
+    Raises:
+        sqlite3.Error: It holds something other than a ledger of this version.
+    """
+    # The tables first: a ledger that another process makes meanwhile has its mark together with them.
+    empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    mark = db.execute("PRAGMA application_id").fetchone()[0]
+    if mark != APPLICATION_ID:
+        if empty and mark == 0:
+            return True
+        raise sqlite3.DatabaseError("it is a database of something else")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != SCHEMA_VERSION:
+        raise sqlite3.DatabaseError(f"its format is {version}, and this version reads {SCHEMA_VERSION}")
+    return False
+
+
+@contextmanager
+def _transaction_on(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        # SQLite may have ended it already, as it does when the disk is full.
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
 
 
 def _micros(moment: datetime) -> int:

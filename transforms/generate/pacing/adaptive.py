@@ -36,7 +36,7 @@ class AdaptiveRate:
         if grown >= self._ceiling:
             self._knee = math.inf
             return self._ceiling
-        return max(grown, SLOWEST_PER_SECOND)
+        return min(self._ceiling, max(grown, SLOWEST_PER_SECOND))
 
     def refused(self, now: float, sent_at: float, sending: float, retry_after: float | None) -> None:
         """Cut the rate, once for a crowd of refusals.

@@ -1,0 +1,56 @@
+"""From the flags: which archives to read, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apache_beam.io.filesystems import FileSystems
+
+from pipeline.errors import UsageError
+from pipeline.options import RunOptions
+from pipeline.sources import Archive, find_archives
+from schemas.defaults import load_defaults
+from schemas.question import RecordSettings
+
+
+def archives_of(patterns: Sequence[str]) -> list[Archive]:
+    """The archives that the flags name.
+
+    Raises:
+        UsageError: A pattern matches nothing, or a file is of no known kind.
+    """
+    try:
+        return find_archives(patterns)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def record_settings(options: RunOptions) -> RecordSettings:
+    """The settings that the flags ask for, request defaults read and checked.
+
+    Raises:
+        UsageError: The flags contradict each other, or the defaults can't be used.
+    """
+    try:
+        defaults = None
+        if options.request_defaults is not None:
+            defaults = load_defaults(_text(options.request_defaults), options.api_version)
+        return RecordSettings(
+            question_field=options.question_field,
+            id_field=options.id_field,
+            question_template=options.question_template,
+            defaults=defaults,
+            api_version=options.api_version,  # type: ignore[arg-type]
+            transport=options.transport,  # type: ignore[arg-type]
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _text(path: str) -> str:
+    try:
+        with FileSystems.open(path) as file:
+            text: str = file.read().decode("utf-8")
+            return text
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--request_defaults={path} can't be read: {error}.") from None

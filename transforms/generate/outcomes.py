@@ -1,0 +1,60 @@
+"""How a question ends: answered, failed or skipped."""
+
+from __future__ import annotations
+
+import logging
+
+from schemas.outcome import Answer, Failure, Outcome, Skip
+from schemas.question import Question
+from transforms.generate.attempts import GaveUp
+from transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, CallError
+from transforms.generate.job import Job
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def skipped(question: Question, skip: Skip) -> Outcome:
+    """A question that is not asked."""
+    return Outcome(question, (), None, skip, (), 0)
+
+
+def outcome_of(
+    job: Job,
+    answers: tuple[Answer, ...],
+    failure: Failure | None,
+    retry_codes: tuple[str, ...],
+    calls: int,
+) -> Outcome:
+    """A job's outcome, without the turns that an earlier run delivered."""
+    fresh = tuple(answer for answer in answers if answer.turn_index not in job.delivered)
+    return Outcome(job.question, fresh, failure, None, retry_codes, calls)
+
+
+def failed(question: Question, turn_index: int, result: GaveUp) -> Failure:
+    """The failure of a question whose turn ended without a response."""
+    return Failure(
+        question_id=question.question_id,
+        turn_index=turn_index,
+        stage="generate",
+        code=result.error.code,
+        message=result.error.message,
+        retryable=result.retryable,
+        attempts=result.attempts,
+        origin=question.origin,
+        record=question.record,
+        metadata=question.metadata,
+        history=question.history,
+    )
+
+
+def not_attempted(why: str) -> GaveUp:
+    """A turn that nothing was called for."""
+    return GaveUp(CallError(NOT_ATTEMPTED, why), True, 0, ())
+
+
+def internal_error(error: Exception) -> GaveUp:
+    """A turn that a fault of our own ended. The error's text may hold the prompt, so its kind must do."""
+    what = type(error).__name__
+    _LOGGER.error("A question failed by an internal error: %s", what)
+    message = f"an error of our own while calling ({what}); please report it"
+    return GaveUp(CallError(INTERNAL_ERROR, message), True, 0, ())
