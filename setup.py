@@ -33,7 +33,7 @@ setup(
         "cramjam>=2.9",
         "backports.zstd>=1",
         "zstandard>=0.23",
-        "redis>=5,<8",
+        "redis>=6,<9",
         "datasketches>=5.2,<6",
         "rank-bm25>=0.2.2,<0.3",
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import uuid
 from collections.abc import Iterator, Sequence
@@ -172,9 +171,7 @@ def _iso(moment: datetime | None) -> str | None:
 def for_people(found: dict[str, Any]) -> str:
     """What a ledger holds, as a few lines."""
     lines = [f"{found['ledger']} holds {_line(found)}"]
-    lines += [
-        f"  {model['model_id'] or '(the service chose)'}: {_line(model)}" for model in found["models"]
-    ]
+    lines += [f"  {model['model_id'] or '(the service chose)'}: {_line(model)}" for model in found["models"]]
     return "\n".join(lines)
 
 

@@ -16,12 +16,13 @@ from apache_beam.metrics import Metrics
 from pipeline.formats.avro_rows import read_avro
 from pipeline.formats.codecs import Codec, decompressed
 from pipeline.formats.csv_rows import read_csv
+from pipeline.formats.failure_rows import read_failure_rows
 from pipeline.formats.items import Item, read_failure, reason_of
 from pipeline.formats.jsonlines import read_json_file, read_json_lines
 from pipeline.formats.parquet_rows import read_parquet
 from schemas.record import Record
 
-Format = Literal["jsonlines", "json", "csv", "avro", "parquet"]
+Format = Literal["jsonlines", "json", "csv", "avro", "parquet", "failures"]
 
 RECORDS = "records"
 FAILURES = "failures"
@@ -41,12 +42,16 @@ _READERS: dict[Format, Callable[[BinaryIO, str], Iterator[Item]]] = {
     "csv": read_csv,
     "avro": read_avro,
     "parquet": read_parquet,
+    "failures": read_failure_rows,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A file of question records: its path (local or `gs://`), and what its name says about the content."""
+    """A file of question records: its path (local or `gs://`), and what its name says about the content.
+
+    Files of the failures table have no ending of their own: only a replay reads those for their records.
+    """
 
     path: str
     format: Format

@@ -75,6 +75,8 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
         f"{summary['calls']:,} calls, {summary['retries']:,} of them retries,"
         f" in {summary['wall_seconds']:.1f} s",
     ]
+    if "replay" in summary:
+        lines.insert(0, _replayed(summary["replay"]))
     if failures:
         lines.append(f"failures: {failures}")
     latency = summary["quantiles"].get("latency_ms")
@@ -85,4 +87,17 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
         )
     rows = ", ".join(f"{count:,} {table}" for table, count in summary["rows"].items())
     lines.append(f"rows in {output}: {rows}")
+    if failures:
+        lines.append(
+            f"to ask the failed ones again: groundrows replay --failures={output} --output={output} --append,"
+            " with the other flags of this run but --input"
+        )
     return "\n".join(lines)
+
+
+def _replayed(replay: Mapping[str, Any]) -> str:
+    left_out = ", ".join(
+        f"{count:,} {reason.replace('_', ' ')}" for reason, count in replay["left_out"].items() if count
+    )
+    line = f"replay: {replay['found']:,} failures found, {replay['replayed']:,} of them replayed"
+    return f"{line}; left out: {left_out}" if left_out else line

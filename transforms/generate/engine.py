@@ -18,7 +18,7 @@ from schemas.outcome import Answer, Outcome
 from schemas.question import Question
 from transforms.generate.answered import AnsweredTurns
 from transforms.generate.attempts import Attempts, GaveUp, Line, Success
-from transforms.generate.budget import Budget, budget_scope
+from transforms.generate.budget import CHUNK, Budget, budget_scope
 from transforms.generate.clients.base import Client
 from transforms.generate.clients.grpc_client import GrpcClient
 from transforms.generate.commit import GroupCommit
@@ -137,11 +137,6 @@ class Engine:
             seconds = int(waited) - self._signalled
             self._signalled += seconds
             return seconds
-
-    @property
-    def in_the_air(self) -> int:
-        """Questions taken on and not finished."""
-        return self._backlog.taken
 
     def close(self) -> None:
         """Stop calling, give back what is held, and let go of everything; what is in the air is dropped."""
@@ -264,7 +259,9 @@ class Engine:
                 # Forfeited; nothing is called too often for it.
                 _LOGGER.warning("%s", error)
 
-        budget = self._budgets[scope] = Budget(reserve, give_back)
+        # Without a ledger the count may move to another worker, and a reserve would stay behind.
+        chunk = 1 if settings.ledger == "none" else CHUNK
+        budget = self._budgets[scope] = Budget(reserve, give_back, chunk)
         return budget
 
     async def _in_executor(self, function: Callable[..., _T], *args: Any) -> _T:

@@ -6,20 +6,23 @@ milliseconds a plain `ParDo` with Beam's own batching is simpler and as fast.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.coders import VarIntCoder
+from apache_beam.coders import StrUtf8Coder
 from apache_beam.io.components.adaptive_throttler import ThrottlingSignaler
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from schemas.outcome import Outcome
 from schemas.question import Question
 from transforms.batch import KeyByShard
 from transforms.generate import shared
+from transforms.generate.budget import budget_scope
 from transforms.generate.clients.grpc_client import GrpcClient
 from transforms.generate.ledger.memory import MemoryLedger
 from transforms.generate.pacing.open import open_pacer
@@ -56,10 +59,18 @@ class GenerateAnswers(beam.PTransform):
         self._pacer_of = pacer_of
 
     def expand(self, questions: Any) -> Any:
-        """Call, directly or shard by shard."""
+        """Call, directly or shard by shard.
+
+        Raises:
+            ValueError: A budget is to be counted in keyed state, which every window would begin anew.
+        """
         arguments = (self._settings, self._client_of, self._pacer_of)
         if self._settings.rate_limiter != "sharded":
             return questions | "Call" >> beam.ParDo(_GenerateFn(*arguments)).with_output_types(Outcome)
+        if _budget_in_state(self._settings) and not isinstance(questions.windowing.windowfn, GlobalWindows):
+            raise ValueError(
+                "max_requests over windows needs a ledger to be counted in: name one, or ask before windowing"
+            )
         return (
             questions
             | KeyByShard(self._settings.pacing_shards)
@@ -88,10 +99,13 @@ class _Calling(beam.DoFn):
     def start_bundle(self) -> None:
         self._basket = Basket()
         self._batches: dict[int, list[tuple[Any, Question]]] = {}
+        # By shard, the calls that this bundle's questions may still make.
+        self._open: Counter[int] = Counter()
 
     def _add(self, shard: int, question: Question, timestamp: Any, window: Any) -> Iterator[WindowedValue]:
         batch = self._batches.setdefault(shard, [])
-        batch.append(((timestamp, window), question))
+        batch.append(((timestamp, window, shard), question))
+        self._open[shard] += self._most_calls(question)
         if len(batch) >= self._settings.batch_size:
             del self._batches[shard]
             self._engine.submit(batch, self._basket, shard)
@@ -108,10 +122,14 @@ class _Calling(beam.DoFn):
         self._signal()
 
     def _emit(self, finished: Iterable[tuple[Any, Outcome]]) -> Iterator[WindowedValue]:
-        for (timestamp, window), outcome in finished:
+        for (timestamp, window, shard), outcome in finished:
+            self._open[shard] -= self._most_calls(outcome.question)
             self._count(outcome)
             yield WindowedValue(outcome, timestamp, (window,))
         self._signal()
+
+    def _most_calls(self, question: Question) -> int:
+        return len(question.turns) * self._settings.max_attempts
 
     def _signal(self) -> None:
         # Tells the runner that this worker waits on a quota, which more workers would not help.
@@ -143,12 +161,13 @@ class _GenerateFn(_Calling):
 class _GenerateShardFn(_Calling):
     """Calls for shards, each of which is on one worker at a time because its state is.
 
-    The state holds how much of the shard's budget is spent at most: what is spent, and every attempt that
-    the questions in the air may still make. It can only be written while an element of the shard is being
-    processed, so it looks ahead.
+    The state holds how much of the shard's budget is spent at most, and who says so: what is spent, and
+    every attempt that the bundle's questions may still make. It can only be written while an element of the
+    shard is being processed, so it looks ahead. Whoever wrote it last knows better and goes on from its own
+    count; another worker starts from there. The calls of a bundle that failed are known to its worker alone.
     """
 
-    SPENT = ReadModifyWriteStateSpec("spent", VarIntCoder())
+    SPENT = ReadModifyWriteStateSpec("spent", StrUtf8Coder())
 
     def start_bundle(self) -> None:
         super().start_bundle()
@@ -162,18 +181,22 @@ class _GenerateShardFn(_Calling):
         spent: Any = beam.DoFn.StateParam(SPENT),  # noqa: B008 - Beam's way to name a state
     ) -> Iterator[WindowedValue]:
         shard, question = element
-        if self._settings.max_requests is not None and isinstance(self._engine.ledger, MemoryLedger):
+        if _budget_in_state(self._settings):
             self._look_ahead(shard, question, spent)
         yield from self._add(shard, question, timestamp, window)
 
     def _look_ahead(self, shard: int, question: Question, spent: Any) -> None:
         ledger = self._engine.ledger
         assert isinstance(ledger, MemoryLedger)
-        scope = (
-            f"{self._settings.run_id}/{shard}" if self._settings.pacing_shards > 1 else self._settings.run_id
-        )
+        scope = budget_scope(self._settings, shard)
         if shard not in self._seen:
             self._seen.add(shard)
-            ledger.start_from(scope, spent.read() or 0)
-        waiting = len(self._batches.get(shard, ())) + 1 + self._engine.in_the_air
-        spent.write(ledger.reserved(scope) + waiting * len(question.turns) * self._settings.max_attempts)
+            name, _, count = (spent.read() or "").partition(" ")
+            if count and name != ledger.name:
+                ledger.start_from(scope, int(count))
+        most = ledger.reserved(scope) + self._open[shard] + self._most_calls(question)
+        spent.write(f"{ledger.name} {most}")
+
+
+def _budget_in_state(settings: CallSettings) -> bool:
+    return settings.max_requests is not None and settings.ledger == "none"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from uuid import uuid4
 
 from transforms.generate.ledger.base import Entry, ModelSummary
 
@@ -13,9 +14,13 @@ class MemoryLedger:
 
     Claims hold a hash of the origin rather than the origin: a run over millions of questions pays a hundred
     bytes each, and an origin is only ever compared.
+
+    Attributes:
+        name: Its own, like no other's.
     """
 
     def __init__(self) -> None:
+        self.name = uuid4().hex
         self._lock = threading.Lock()
         self._claims: dict[str, dict[bytes, int]] = {}
         self._reserved: dict[str, int] = {}
@@ -62,7 +67,7 @@ class MemoryLedger:
     def start_from(self, run_id: str, count: int) -> None:
         """Take a budget over from another worker, which had taken at most `count` calls."""
         with self._lock:
-            self._reserved[run_id] = count
+            self._reserved[run_id] = max(count, self._reserved.get(run_id, 0))
 
     def summary(self) -> list[ModelSummary]:
         """Nothing is kept."""
