@@ -8,8 +8,9 @@ STAMP := .venv/.installed
 install: $(STAMP)
 
 $(STAMP): setup.py constraints.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Building .venv; this takes a minute or two, once."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
 demo: $(STAMP)

@@ -36,23 +36,18 @@ def demo() -> int:
 
 
 def _show_answers(count: int) -> None:
-    shown = 0
-    for path in sorted(Path(OUTPUT, "answers").glob("*.avro")):
+    rows = []
+    for path in Path(OUTPUT, "answers").glob("*.avro"):
         with path.open("rb") as file:
-            for row in reader(file):
-                if shown == count:
-                    return
-                shown += 1
-                coverage = row["support_coverage"]
-                print(f"\n  Q  {row['question']}")
-                print(
-                    textwrap.fill(row["answer_text"], 96, initial_indent="  A  ", subsequent_indent="     ")
-                )
-                print(
-                    f"     {row['supported_claim_count']} of {row['claim_count']} claims supported by "
-                    f"{row['chunk_count']} chunks"
-                    + (f", {coverage:.0%} of the text" if coverage is not None else "")
-                )
+            rows += reader(file)
+    rows.sort(key=lambda row: (-row["supported_claim_count"], row["question_id"], row["turn_index"]))
+    for row in rows[:count]:
+        print(f"\n  Q  {row['question']}")
+        print(textwrap.fill(row["answer_text"], 96, initial_indent="  A  ", subsequent_indent="     "))
+        print(
+            f"     {row['supported_claim_count']} of {row['claim_count']} claims supported,"
+            f" {row['support_coverage']:.0%} of the text; sources cited: {row['chunk_count']}"
+        )
 
 
 if __name__ == "__main__":

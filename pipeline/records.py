@@ -44,7 +44,8 @@ def record_settings(options: RunOptions) -> RecordSettings:
             transport=options.transport,  # type: ignore[arg-type]
         )
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        said = str(error).rstrip(".")
+        raise UsageError(f"{said[:1].upper()}{said[1:]}.") from None
 
 
 def _text(path: str) -> str:

@@ -152,7 +152,7 @@ def _chunk_rows(
 ) -> list[SupportChunkRow]:
     rows = []
     for chunk_index, chunk in enumerate(chunks):
-        about = dict(chunk.source_metadata)
+        about = dict(sorted(chunk.source_metadata.items()))  # a protobuf map has no order of its own
         rows.append(
             SupportChunkRow(
                 *keys,

@@ -43,7 +43,8 @@ class GenerateAnswers(beam.PTransform):
 
     Args:
         settings: How to call.
-        client_of: Makes the backend from the settings, once a process; must be picklable.
+        client_of: Makes the backend from the settings, once a process. A class or a function of a module:
+            makers that do not compare equal after pickling, as partials, make an engine and a pace each.
         pacer_of: Makes a shard's pacer from the settings, likewise.
     """
 
