@@ -38,6 +38,7 @@ setup(
         "rank-bm25>=0.2.2,<0.3",
     ],
     extras_require={
+        "query": ["duckdb>=1.3", "polars>=1.30", "polars-avro>=0.6"],
         "dev": [
             "duckdb>=1.3",
             "hypothesis>=6.100",

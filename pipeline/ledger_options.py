@@ -48,5 +48,7 @@ def parse_ledger(argv: Sequence[str]) -> LedgerOptions:
     """
     flags = ledger_parser().parse_args(list(argv))
     if not flags.uri.startswith(("sqlite:///", "redis://")):
-        raise UsageError(f"{flags.uri} is no ledger: write sqlite:///PATH or redis://HOST:PORT/DB.")
+        raise UsageError(
+            f"The URI {flags.uri} names no ledger: write sqlite:///PATH or redis://HOST:PORT/DB."
+        )
     return LedgerOptions(flags.uri, flags.export, flags.as_json)

@@ -69,15 +69,15 @@ class Meter:
 
 
 @contextmanager
-def shown(count: Callable[[], int], stream: TextIO = sys.stderr) -> Iterator[None]:
+def shown(count: Callable[[], int], stream: TextIO | None = None) -> Iterator[None]:
     """Show progress while the block runs.
 
     Args:
         count: Counts the questions there are; runs beside the work, and only for a terminal.
-        stream: Where to.
+        stream: Where to; stderr when not given.
     """
     stop = threading.Event()
-    threads = [threading.Thread(target=_show, args=(count, stream, stop), daemon=True)]
+    threads = [threading.Thread(target=_show, args=(count, stream or sys.stderr, stop), daemon=True)]
     threads[0].start()
     try:
         yield

@@ -34,15 +34,17 @@ def make_question(text: str | Sequence[str], origin: str | None = None, **fields
 
 def make_settings(endpoint: str = "127.0.0.1:9", **changes: Any) -> CallSettings:
     """Settings that waste no time: short waits between attempts, and no limit."""
-    quick: dict[str, Any] = {"backoff_seconds": 0.001, "deadline_seconds": 20.0, "max_attempts": 3}
-    return CallSettings(
-        endpoint=endpoint,
-        secure=False,
-        location=LOCATION,
-        api_version="v1",
-        run_id="run",
-        **(quick | changes),
-    )
+    quick: dict[str, Any] = {
+        "endpoint": endpoint,
+        "secure": False,
+        "location": LOCATION,
+        "api_version": "v1",
+        "run_id": "run",
+        "backoff_seconds": 0.001,
+        "deadline_seconds": 20.0,
+        "max_attempts": 3,
+    }
+    return CallSettings(**(quick | changes))
 
 
 def response(text: str) -> bytes:

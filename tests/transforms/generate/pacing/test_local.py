@@ -89,9 +89,9 @@ def test_nearly_all_of_the_quota_is_used_when_there_is_always_work(per_minute, l
 
 def test_the_first_call_leaves_at_once_unless_the_share_may_just_have_moved_here():
     time = Time()
-    assert departures(pacer_on(time, 2.0), time, time.now + 0.1) == [5_000.0]
+    assert departures(pacer_on(time, 2.0), time, time.now + 0.1)[0] == 5_000.0
     time = Time()
-    assert departures(pacer_on(time, 2.0, start_late=True), time, time.now + 0.1) == [5_000.5]
+    assert departures(pacer_on(time, 2.0, start_late=True), time, time.now + 0.1)[0] == 5_000.5
 
 
 def test_without_a_limit_nothing_waits_until_the_service_refuses():
