@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-BENCHMARKS = ("startup", "steady", "memory")
+BENCHMARKS = ("startup", "steady", "memory", "quota", "follow")
 
 
 def main(names: list[str]) -> int:

@@ -316,7 +316,9 @@ def test_a_failed_question_keeps_the_turns_that_were_answered_and_has_one_failur
 
 def test_a_failure_has_the_same_id_in_every_run() -> None:
     (once,) = flatten(outcome_of(failure=FAILURE), SETTINGS).failures
-    replayed = dataclasses.replace(FAILURE, history=("2026-11-29T20:00:00Z generate UNAVAILABLE after 5 attempts",))
+    replayed = dataclasses.replace(
+        FAILURE, history=("2026-11-29T20:00:00Z generate UNAVAILABLE after 5 attempts",)
+    )
     (again,) = flatten(outcome_of(failure=replayed), FlattenSettings("run-2")).failures
     assert once.failure_id == again.failure_id
     assert (once.generation, once.history) == (0, ())
@@ -967,9 +969,7 @@ def test_failures_become_rows_and_each_counts_once() -> None:
     pipeline = beam.Pipeline()
     rows = pipeline | beam.Create(failures) | FailureRows("run-1", now=the_time)
     expected = [
-        row
-        for failure in failures
-        for row in flatten(outcome_of(failure=failure), SETTINGS).failures
+        row for failure in failures for row in flatten(outcome_of(failure=failure), SETTINGS).failures
     ]
     assert_that(rows, equal_to(expected))
     result = pipeline.run()

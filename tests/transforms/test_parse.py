@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import apache_beam as beam
 import pytest
@@ -37,6 +38,13 @@ def test_a_failure_holds_all_that_a_row_needs() -> None:
         record=BAD.body,
         metadata='{"title":"T"}',
     )
+
+
+def test_what_failed_before_stays_with_the_record() -> None:
+    history = ("2026-11-29T20:00:00Z validate NO_QUESTION after 0 attempts",)
+    for record in (GOOD, BAD):
+        assert parse_record(record, RecordSettings()).history == ()
+        assert parse_record(replace(record, history=history), RecordSettings()).history == history
 
 
 def test_a_bug_in_the_parser_costs_one_row_and_shows_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:

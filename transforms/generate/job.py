@@ -66,7 +66,14 @@ def claimed(ledger: Ledger, run_id: str, questions: Sequence[Question]) -> list[
     for key, question in zip(keys, questions, strict=True):
         claims.setdefault(key, question.origin)
     holders = ledger.claim(run_id, claims)
-    return [holders[key] == question.origin for key, question in zip(keys, questions, strict=True)]
+
+    def is_first(key: bytes, origin: str) -> bool:
+        if claims[key] == origin:
+            return holders[key] == origin
+        # A ledger may not know whose a claim is, only whether it is that of the origin that asks.
+        return ledger.claim(run_id, {key: origin})[key] == origin
+
+    return [is_first(key, question.origin) for key, question in zip(keys, questions, strict=True)]
 
 
 def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tuple[list[Job], list[Job]]:

@@ -63,10 +63,11 @@ class Desk:
         budget=None,
         deadline=20.0,
         paced=False,
+        pacer=None,
     ):
         self.client = HandClient(behaviour)
         self.slots = Slots(slots)
-        self.gate = Gate(self.slots, LocalPacer(per_second), paced=paced or per_second != math.inf)
+        self.gate = Gate(self.slots, pacer or LocalPacer(per_second), paced=paced or per_second != math.inf)
         self.line = Line(self.gate, budget)
         self.halts = 0
         self.attempts = Attempts(
@@ -87,6 +88,22 @@ class Desk:
 
     async def ask_all(self, texts):
         return await asyncio.gather(*(self.ask(text) for text in texts))
+
+
+class FreePacer:
+    """Only notes refusals."""
+
+    def __init__(self):
+        self.refusals = []
+
+    async def acquire(self):
+        pass
+
+    def throttled(self, sent_at, retry_after):
+        self.refusals.append((sent_at, retry_after))
+
+    async def close(self):
+        pass
 
 
 def failing(code, times=math.inf, retry_after=None):
@@ -136,15 +153,15 @@ def test_a_success_tells_what_it_took():
 def test_the_latency_is_that_of_the_successful_attempt():
     async def slow_first(prompt, nth):
         if nth == 1:
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(1.0)
             raise CallError("UNAVAILABLE", "")
         await asyncio.sleep(0.05)
         return response("")
 
     async def scenario():
         success = await Desk(slow_first).ask("q")
-        assert 40 <= success.latency_ms < 250
-        assert (success.answered_at - success.asked_at).total_seconds() < 0.25
+        assert 40 <= success.latency_ms < 900
+        assert (success.answered_at - success.asked_at).total_seconds() < 0.9
 
     run(scenario())
 
@@ -152,14 +169,15 @@ def test_the_latency_is_that_of_the_successful_attempt():
 @pytest.mark.parametrize("code", sorted(RETRYABLE_CODES))
 def test_transient_codes_are_tried_to_the_last_attempt_and_no_further(code):
     async def scenario():
-        desk = Desk(failing(code), policy=RetryPolicy(4, 600.0, 0.001))
-        # A refusal for the quota also slows the pace to what was sent so far.
+        desk = Desk(failing(code), policy=RetryPolicy(4, 600.0, 0.001), pacer=FreePacer())
         result = await desk.ask("q")
         assert isinstance(result, GaveUp)
         assert (result.error.code, result.attempts, result.retryable) == (code, 4, True)
         assert result.retry_codes == (code,) * 3
         assert "4th time" in result.error.message
         assert desk.client.log == ["q"] * 4
+        # Only a refusal for the quota says anything about the pace.
+        assert len(desk.gate.pacer.refusals) == (4 if code == "RESOURCE_EXHAUSTED" else 0)
 
     run(scenario())
 
@@ -223,7 +241,7 @@ def test_a_refusal_for_the_quota_holds_first_attempts_up_too_and_other_errors_do
         async def behaviour(prompt, nth):
             arrivals[prompt, nth] = time.monotonic()
             if prompt == "first" and nth == 1:
-                raise CallError(code, "", retry_after=0.3)
+                raise CallError(code, "", retry_after=0.8)
             return response("")
 
         desk = Desk(behaviour)
@@ -233,14 +251,12 @@ def test_a_refusal_for_the_quota_holds_first_attempts_up_too_and_other_errors_do
         await one
         return arrivals["second", 1] - arrivals["first", 1]
 
-    assert run(arrivals_after("RESOURCE_EXHAUSTED")) >= 0.3
-    assert run(arrivals_after("UNAVAILABLE")) < 0.3
+    assert run(arrivals_after("RESOURCE_EXHAUSTED")) >= 0.8
+    assert run(arrivals_after("UNAVAILABLE")) < 0.8
 
 
 def test_a_retry_goes_before_the_first_attempts_that_wait_and_those_go_on_meanwhile():
     async def scenario():
-        waited = asyncio.Event()
-
         async def behaviour(prompt, nth):
             if prompt == "retried" and nth == 1:
                 raise CallError("UNAVAILABLE", "", retry_after=0.15)
@@ -251,7 +267,6 @@ def test_a_retry_goes_before_the_first_attempts_that_wait_and_those_go_on_meanwh
         desk = Desk(behaviour, slots=1)
         tasks = [asyncio.create_task(desk.ask("retried"))]
         tasks += [asyncio.create_task(desk.ask(f"first {number}")) for number in range(60)]
-        waited.set()
         await asyncio.gather(*tasks)
         log = desk.client.log
         again = log.index("retried", 1)
@@ -552,6 +567,7 @@ def test_a_halt_while_the_budget_is_asked_stops_the_call_and_gives_it_back():
 def test_a_quota_that_stays_at_zero_leaves_the_others_askable():
     async def scenario():
         async def behaviour(prompt, nth):
+            await asyncio.sleep(0.01)
             if int(prompt) < 5:
                 return response("")
             raise CallError("RESOURCE_EXHAUSTED", "nothing left")
