@@ -31,7 +31,7 @@ def note_answered(output: Output) -> str | None:
     Returns:
         The scratch file's path, or None when nothing was answered before.
     """
-    files = [path for path in output.kept_files if "/answers/" in path]
+    files = output.kept("answers")
     if not files:
         return None
     directory = output.private(STAGING)

@@ -115,29 +115,31 @@ def check_runner_flags(parser: argparse.ArgumentParser, unknown: Sequence[str]) 
     """Refuse what is neither ours nor the runner's: Beam would drop a misspelt flag without a word.
 
     Raises:
-        UsageError: naming the flag and the nearest one there is.
+        UsageError: naming the flag and the nearest one there is, or what is wrong with a runner's flag.
     """
-    names = [flag.split("=")[0] for flag in unknown if flag.startswith("--")]
-    stray = [value for value in unknown if not value.startswith("-")]
-    if not names and not stray:
+    if not unknown:
         return
-    beams = _beam_flags()
-    ours = {name for action in parser._actions for name in action.option_strings}
-    for name in names:
-        if name not in beams:
-            nearest = difflib.get_close_matches(name, sorted(ours | beams), n=1)
-            meant = f"did you mean {nearest[0]}?" if nearest else f"`{parser.prog} --help` lists the flags."
-            raise UsageError(f"There is no flag {name}: {meant}")
-    if stray and not names:
+    beams = _runner_parser(parser.prog)
+    _, stray = beams.parse_known_args(list(unknown))
+    if not stray:
+        return
+    name = stray[0].split("=")[0]
+    if not name.startswith("-") or name == "--":
         raise UsageError(f"{stray[0]!r} belongs to no flag: write --flag=value.")
+    names = {name for each in (parser, beams) for action in each._actions for name in action.option_strings}
+    nearest = difflib.get_close_matches(f"--{name.lstrip('-')}", sorted(names), n=1)
+    meant = f"did you mean {nearest[0]}?" if nearest else f"`{parser.prog} --help` lists the flags."
+    raise UsageError(f"There is no flag {name}: {meant}")
 
 
-def _beam_flags() -> set[str]:
+def _runner_parser(prog: str) -> FlagParser:
+    """A parser of every flag that Beam knows."""
     import apache_beam.options.pipeline_options as beam_options
 
-    names: set[str] = set()
+    class RunnerParser(FlagParser, beam_options._BeamArgumentParser):
+        """Beam's parser, which knows Beam's kinds of flags, but with our errors."""
+
+    parser = RunnerParser(prog=prog, add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for kind in beam_options.PipelineOptions.__subclasses__():
-        parser = argparse.ArgumentParser(add_help=False)
         kind._add_argparse_args(parser)
-        names.update(name for action in parser._actions for name in action.option_strings)
-    return names
+    return parser

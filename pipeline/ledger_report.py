@@ -19,7 +19,7 @@ from pipeline.errors import UsageError
 from pipeline.ledger_options import LedgerOptions, parse_ledger
 from pipeline.output import open_for_writing
 from pipeline.sinks import CODEC
-from pipeline.summary import without_password
+from pipeline.uris import without_password
 from schemas.jsontext import compact_json
 from schemas.messages import response_class
 from transforms.generate.ledger.base import Entry, Ledger, LedgerError, ModelSummary

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from pipeline.errors import UsageError
 from pipeline.flags import EXAMPLE, FlagParser, add_run_flags, check_runner_flags
+from pipeline.uris import without_password
 
 if TYPE_CHECKING:
     import argparse
 
 EMULATOR_LOCATION = "projects/emulated/locations/global"
-LOCATION = re.compile(r"projects/[^/\s]+/locations/([a-z0-9-]+)")
+LOCATION = re.compile(r"projects/[A-Za-z0-9.:_-]+/locations/([a-z0-9-]+)")
+ADDRESS = re.compile(
+    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(?P<port>[0-9]{1,5}))?/?"
+)
 # The service has these three regions; any other location is refused by it with a 400.
 ENDPOINTS = {
     "global": "discoveryengine.googleapis.com:443",
@@ -26,6 +29,9 @@ ENDPOINTS = {
 }
 # Quotas differ per customer; this is low enough to be anybody's.
 DEFAULT_REQUESTS_PER_MINUTE = 60.0
+# What a number may be at most: databases and clocks take no more.
+MOST = 1_000_000_000
+DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,7 @@ def checked_options(
         location=location,
         api_version=flags.api_version,
         transport=flags.transport,
-        emulator_flags=tuple(flags.emulator_flags.split()),
+        emulator_flags=_emulator_flags(flags),
         question_field=flags.question_field,
         id_field=flags.id_field,
         question_template=flags.question_template,
@@ -180,7 +186,10 @@ def one_source(flags: argparse.Namespace) -> tuple[str, ...]:
         raise UsageError(
             f"--{given[0]} is not supported yet: write the questions to a file and give --input."
         )
-    return tuple(pattern for pattern in flags.input.split(",") if pattern)
+    patterns = tuple(pattern for pattern in flags.input.split(",") if pattern)
+    if not patterns:
+        raise UsageError(f"--input={flags.input} names no file: give --input=FILE.")
+    return patterns
 
 
 def _service(flags: argparse.Namespace) -> tuple[Endpoint | None, str]:
@@ -202,9 +211,9 @@ def _service(flags: argparse.Namespace) -> tuple[Endpoint | None, str]:
     match = LOCATION.fullmatch(location)
     if match is None:
         raise UsageError(f"--location={location} is no location: write projects/PROJECT/locations/global.")
-    if flags.emulator_flags and (flags.service != "emulator" or flags.endpoint):
+    if flags.emulator_flags and (flags.service != "emulator" or flags.endpoint is not None):
         raise UsageError("--emulator_flags is for a run that starts its own emulator: leave it out here.")
-    if flags.endpoint:
+    if flags.endpoint is not None:
         return _endpoint(flags.endpoint, flags.service), location
     if flags.service == "emulator":
         return None, location
@@ -217,16 +226,25 @@ def _service(flags: argparse.Namespace) -> tuple[Endpoint | None, str]:
     return Endpoint(ENDPOINTS[region], secure=True), location
 
 
-def _endpoint(text: str, service: str) -> Endpoint:
-    parts = urlsplit(text if "://" in text else f"//{text}")
+def _emulator_flags(flags: argparse.Namespace) -> tuple[str, ...]:
     try:
-        host, port = parts.hostname, parts.port
+        return tuple(shlex.split(flags.emulator_flags))
     except ValueError:
-        host, port = None, None
-    if not host or parts.scheme not in ("", "http", "https") or parts.path not in ("", "/"):
+        raise UsageError(
+            f"--emulator_flags={flags.emulator_flags} has a quote without its partner: add it."
+        ) from None
+
+
+def _endpoint(text: str, service: str) -> Endpoint:
+    if "@" in text:  # not shown: there may be a password in it
+        raise UsageError("--endpoint holds a user, which no server here takes: write HOST:PORT.")
+    match = ADDRESS.fullmatch(text)
+    port = int(match["port"]) if match and match["port"] else None
+    if match is None or (port is not None and not 0 < port < 65536):
         raise UsageError(f"--endpoint={text} is no address: write HOST:PORT.")
+    scheme, host = match["scheme"], match["host"].strip("[]")
     local = _is_loopback(host)
-    secure = parts.scheme == "https" or (parts.scheme == "" and not local)
+    secure = scheme == "https" or (scheme is None and not local)
     if not local and (not secure or service == "emulator"):
         raise UsageError(
             f"--endpoint={text} is not on this machine, and calls without TLS stay on loopback: "
@@ -239,7 +257,7 @@ def _endpoint(text: str, service: str) -> Endpoint:
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -250,12 +268,16 @@ def _is_loopback(host: str) -> bool:
 def _numbers(flags: argparse.Namespace) -> None:
     for name in ("max_in_flight", "batch_size", "max_attempts", "pacing_shards", "max_requests"):
         value = getattr(flags, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name}={value} makes no sense: give a whole number from 1 on.")
-    for name in ("requests_per_minute", "deadline_seconds", "expected_latency_seconds"):
+        if value is not None and not 1 <= value <= MOST:
+            raise UsageError(f"--{name}={value} makes no sense: give a whole number from 1 to {MOST}.")
+    for name, least, most in (
+        ("requests_per_minute", 0.001, MOST),
+        ("deadline_seconds", 0.001, DAY_SECONDS),
+        ("expected_latency_seconds", 0.001, DAY_SECONDS),
+    ):
         value = getattr(flags, name)
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            raise UsageError(f"--{name}={value:g} makes no sense: give a number above 0.")
+        if value is not None and not least <= value <= most:  # nor is anything in between a NaN
+            raise UsageError(f"--{name}={value:g} makes no sense: give a number from {least} to {most}.")
     if not 0 <= flags.max_failure_share <= 1:
         raise UsageError(f"--max_failure_share={flags.max_failure_share:g} is no share: give 0 to 1.")
 
@@ -268,24 +290,39 @@ def _limit(flags: argparse.Namespace) -> float | None:
 
 def _rate_limiter(flags: argparse.Namespace) -> str | None:
     how: str | None = flags.rate_limiter
-    if how is not None and how not in ("local", "sharded") and not re.match(r"(redis|envoy)://[^/]+", how):
-        raise UsageError(
-            f"--rate_limiter={how} is none: use local, sharded, redis://HOST:PORT/DB or envoy://HOST:PORT."
-        )
-    if how is not None and how.startswith("redis://") and _limit(flags) is None:
-        raise UsageError("--rate_limiter=redis://… shares a limit: say which with --requests_per_minute.")
+    if how is not None and how not in ("local", "sharded"):
+        _check_limiter_uri(how)
+        if how.startswith("redis://") and _limit(flags) is None:
+            raise UsageError("--rate_limiter=redis://… shares a limit: say which with --requests_per_minute.")
     if flags.pacing_shards is not None and how not in (None, "sharded"):
         raise UsageError(
-            f"--pacing_shards is for --rate_limiter=sharded, not for {how}: leave one of them out."
+            "--pacing_shards is for --rate_limiter=sharded, not for "
+            f"{without_password(how)}: leave one of them out."
         )
     return how
 
 
+def _check_limiter_uri(uri: str) -> None:
+    if uri.startswith("redis://"):
+        from transforms.generate.redis_server import server_name
+
+        try:
+            server_name(uri)
+        except ValueError as error:
+            raise UsageError(f"--rate_limiter={without_password(uri)} {error}.") from None
+    elif not re.fullmatch(r"envoy://[^/?#@\s]+:[0-9]{1,5}(?:/[^?\s]*)?(?:\?\S*)?", uri):
+        raise UsageError(
+            f"--rate_limiter={without_password(uri)} is none: "
+            "use local, sharded, redis://HOST:PORT/DB or envoy://HOST:PORT."
+        )
+
+
 def _ledger(flags: argparse.Namespace) -> str | None:
     ledger: str | None = flags.ledger
-    if ledger is not None and ledger != "none" and not re.match(r"(sqlite|redis)://.", ledger):
+    if ledger is not None and ledger != "none" and not re.match(r"(sqlite:///|redis://).", ledger):
         raise UsageError(
-            f"--ledger={ledger} is none: use sqlite:///PATH, redis://HOST:PORT/DB or the word none."
+            f"--ledger={without_password(ledger)} is none: "
+            "use sqlite:///PATH, redis://HOST:PORT/DB or the word none."
         )
     if ledger == "none" and flags.share_identical:
         raise UsageError("--share_identical looks answers up in the ledger: give it one, or leave it out.")

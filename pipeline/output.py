@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -56,7 +57,23 @@ class Output:
 
     def table_files(self, table: str) -> list[str]:
         """A table's files under their final names."""
-        return _find(FileSystems.join(self.table(table), "*.avro"))
+        return _row_files(self.table(table))
+
+    def kept(self, table: str) -> list[str]:
+        """A table's files among those that stay."""
+        return [file for file in self.kept_files if _within(file).startswith(f"{table}/")]
+
+
+def check(path: str, *, overwrite: bool, append: bool) -> None:
+    """Find out, without touching anything, whether a run may write to a directory.
+
+    Raises:
+        UsageError: It may not; `claimed` would say the same.
+    """
+    with _errors_named(path):
+        _begun(path, overwrite=overwrite, append=append)
+        if "://" not in path:
+            _check_writable(path)
 
 
 @contextmanager
@@ -68,69 +85,109 @@ def claimed(path: str, *, overwrite: bool, append: bool) -> Iterator[Output]:
             it can't be written.
     """
     with ExitStack() as stack:
-        try:
+        with _errors_named(path):
             stack.enter_context(_locked(path))
-            output = _prepared(path, overwrite=overwrite, append=append)
-        except (OSError, ValueError, KeyError) as error:
-            raise UsageError(f"--output={path} can't be used: {error}; name another directory.") from error
+            output = _begun(path, overwrite=overwrite, append=append)
+            _make_way(output)
         yield output
 
 
-def _prepared(path: str, *, overwrite: bool, append: bool) -> Output:
-    run_file, marker_file = FileSystems.join(path, RUN), FileSystems.join(path, UNDER_WAY)
+@contextmanager
+def _errors_named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"--output={path} can't be used: {reason}; name another directory.") from error
+
+
+def _check_writable(path: str) -> None:
+    for name in ("", PRIVATE, *TABLES):
+        part = os.path.join(path, name)
+        if os.path.lexists(part) and not os.path.isdir(part):
+            raise NotADirectoryError(0, f"{part} is no directory")
+    above = os.path.abspath(path)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise NotADirectoryError(0, f"{above} is no directory")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(0, f"{above} can't be written")
+
+
+def _begun(path: str, *, overwrite: bool, append: bool) -> Output:
+    """The run that may begin, or go on, in a directory; nothing is touched."""
     finished = is_finished(path)
-    stopped = None if finished or overwrite else read_json(marker_file)
-    files = [name for table in TABLES for name in _find(FileSystems.join(path, table, "*.avro"))]
     if finished and not overwrite and not append:
         raise UsageError(
             f"--output={path} holds a finished run: give --overwrite to replace it, --append to ask only "
             "what is not answered there yet, or name another directory."
         )
-    if files and not finished and stopped is None and not overwrite:
+    stopped = None if finished else _stopped(path, or_none=overwrite)
+    # The same command takes a stopped run up; but --overwrite keeps nothing of those before it.
+    if stopped is not None and not (overwrite and stopped.kept_files):
+        return stopped
+    files = _all_row_files(path)
+    if files and not finished and not overwrite:
         raise UsageError(
             f"--output={path} holds rows, but no run.json says whose: give --overwrite to replace them, or "
             "name another directory."
         )
-    if stopped is not None:
-        output = _taken_up(path, stopped)
-    else:
-        kept = tuple(files) if append else ()
-        output = Output(path, uuid.uuid4().hex, kept, datetime.now(UTC))
-    # In this order a kill in between leaves either the old run whole or this one to be taken up.
+    return Output(path, uuid.uuid4().hex, tuple(files) if append else (), datetime.now(UTC))
+
+
+def _make_way(output: Output) -> None:
+    """Note which run is under way, and remove what is not to be kept."""
+    path = output.path
     make_directory(path)
+    # In this order a kill in between leaves either the old run whole or this one to be taken up.
     _write_json(
-        marker_file,
+        output,
+        UNDER_WAY,
         {
             "run_id": output.run_id,
             "kept_files": [_within(file) for file in output.kept_files],
             "started_at": output.started_at.isoformat(),
         },
     )
-    if finished:
-        FileSystems.delete([run_file])
-    stale = [name for name in files if name not in output.kept_files]
-    if stale:
-        FileSystems.delete(stale)
+    _delete(FileSystems.join(path, RUN))
+    for file in _all_row_files(path):
+        if file not in output.kept_files:
+            _delete(file)
     remove_directory(output.private(STAGING))
-    return output
 
 
-def _taken_up(path: str, stopped: dict[str, Any]) -> Output:
-    return Output(
-        path,
-        str(stopped["run_id"]),
-        tuple(_kept(path, stopped)),
-        datetime.fromisoformat(stopped["started_at"]),
-    )
+def _stopped(path: str, *, or_none: bool = False) -> Output | None:
+    """The run that was stopped in a directory, if one was.
+
+    Raises:
+        UsageError: What it left is damaged; unless `or_none`.
+    """
+    try:
+        said = read_json(FileSystems.join(path, UNDER_WAY))
+        return None if said is None else _taken_up(path, said)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        if or_none:
+            return None
+        raise UsageError(
+            f"--output={path} holds a {UNDER_WAY} that is damaged, so what was stopped there can't go on: "
+            "give --overwrite to begin anew, or name another directory."
+        ) from None
+
+
+def _taken_up(path: str, said: dict[str, Any]) -> Output:
+    run_id, kept = said["run_id"], [_within(file) for file in said["kept_files"]]
+    started_at = datetime.fromisoformat(said["started_at"])
+    if not isinstance(run_id, str) or not run_id or started_at.tzinfo is None:
+        raise ValueError("no run")
+    files = [str(FileSystems.join(path, *file.split("/"))) for file in kept]
+    # What somebody took away meanwhile is not kept.
+    return Output(path, run_id, tuple(file for file in files if FileSystems.exists(file)), started_at)
 
 
 def _within(file: str) -> str:
     """A row file's table and name: the directory may be spelled another way the next time."""
     return "/".join(file.rsplit("/", 2)[-2:])
-
-
-def _kept(path: str, stopped: dict[str, Any]) -> list[str]:
-    return [str(FileSystems.join(path, *_within(file).split("/"))) for file in stopped["kept_files"]]
 
 
 def is_finished(path: str) -> bool:
@@ -144,11 +201,9 @@ def finished_files(path: str, table: str) -> list[str] | None:
     While a run with `--append` is under way, or was stopped, these are the files it found there.
     """
     if is_finished(path):
-        return _find(FileSystems.join(path, table, "*.avro"))
-    stopped = read_json(FileSystems.join(path, UNDER_WAY))
-    if stopped is None or not stopped["kept_files"]:
-        return None
-    return [file for file in _kept(path, stopped) if _within(file).startswith(f"{table}/")]
+        return _row_files(FileSystems.join(path, table))
+    stopped = _stopped(path)
+    return stopped.kept(table) if stopped is not None and stopped.kept_files else None
 
 
 def ledger_in(path: str) -> str | None:
@@ -159,8 +214,8 @@ def ledger_in(path: str) -> str | None:
 def finish(output: Output, summary: dict[str, Any]) -> None:
     """Write `run.json`, which says that the run has finished, and tidy up behind it."""
     remove_directory(output.private(STAGING))
-    _write_json(FileSystems.join(output.path, RUN), summary)
-    FileSystems.delete([FileSystems.join(output.path, UNDER_WAY)])
+    _write_json(output, RUN, summary)
+    _delete(FileSystems.join(output.path, UNDER_WAY))
 
 
 def make_directory(path: str) -> None:
@@ -173,9 +228,28 @@ def make_directory(path: str) -> None:
 
 def remove_directory(path: str) -> None:
     """Remove a directory and what is in it, if it is there."""
-    if FileSystems.exists(path) or _find(FileSystems.join(path, "*")):
+    if "://" not in path:
+        shutil.rmtree(path, ignore_errors=True)
+    elif FileSystems.match([FileSystems.join(path, "*")])[0].metadata_list:
         with suppress(OSError):
-            FileSystems.delete([path if path.endswith("/") else path + "/"])
+            FileSystems.delete([path.rstrip("/") + "/"])
+
+
+def move(source: str, target: str) -> None:
+    """Give a file its final name."""
+    if "://" in source:
+        FileSystems.rename([source], [target])
+    else:
+        os.rename(source, target)
+
+
+def _delete(path: str) -> None:
+    """Delete a file, if it is there."""
+    if "://" not in path:
+        with suppress(FileNotFoundError):
+            os.remove(path)
+    elif FileSystems.exists(path):
+        FileSystems.delete([path])
 
 
 def open_for_writing(path: str) -> Any:
@@ -183,8 +257,18 @@ def open_for_writing(path: str) -> Any:
     return FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
-def _find(pattern: str) -> list[str]:
-    return sorted(file.path for file in FileSystems.match([pattern])[0].metadata_list)
+def _all_row_files(path: str) -> list[str]:
+    return [file for table in TABLES for file in _row_files(FileSystems.join(path, table))]
+
+
+def _row_files(directory: str) -> list[str]:
+    if "://" in directory:
+        found = FileSystems.match([FileSystems.join(directory, "*.avro")])[0].metadata_list
+        return sorted(file.path for file in found)
+    if not os.path.isdir(directory):
+        return []
+    # By name, not by pattern: Beam would take brackets in the directory's own name for one.
+    return sorted(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".avro"))
 
 
 def read_json(path: str) -> dict[str, Any] | None:
@@ -196,14 +280,16 @@ def read_json(path: str) -> dict[str, Any] | None:
         return value
 
 
-def _write_json(path: str, value: dict[str, Any]) -> None:
+def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
     """Write a file that is either whole or not there."""
-    half = f"{path}.{uuid.uuid4().hex}"
+    half, path = output.private(f"half{name}"), FileSystems.join(output.path, name)
+    # A path may hold bytes that are no UTF-8; they are written as escapes.
+    text = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     with open_for_writing(half) as file:
-        file.write(json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")
-    if "://" in path and FileSystems.exists(path):
-        FileSystems.delete([path])
-    FileSystems.rename([half], [path])
+        file.write(text + b"\n")
+    if "://" in path:
+        _delete(path)
+    move(half, path)
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from pipeline.plan_options import PlanOptions, parse_plan
 from pipeline.progress import duration
 from pipeline.records import archives_of, record_settings
 from pipeline.sources import Archive, read_archive
-from pipeline.summary import without_password
 from pipeline.survey import Survey, Surveyor
+from pipeline.uris import without_password
 from schemas.question import RecordSettings
 from transforms.generate.answered import AnsweredTurns
 from transforms.generate.ledger.base import Ledger, LedgerError, NoLedgerError

@@ -18,7 +18,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 from fastavro.write import Writer
 
-from pipeline.output import STAGING, Output, make_directory, open_for_writing
+from pipeline.output import STAGING, Output, make_directory, move, open_for_writing
 from schemas.rows import Row, to_avro
 from schemas.tables import SCHEMAS, TABLES
 
@@ -124,7 +124,7 @@ class _PublishFn(beam.DoFn):
             final = FileSystems.join(self._directory, FileSystems.split(staged)[1])
             # A bundle that is tried again finds its earlier try's work done.
             if FileSystems.exists(staged):
-                FileSystems.rename([staged], [final])
+                move(staged, final)
             elif not FileSystems.exists(final):
                 raise FileNotFoundError(f"{staged} is gone before it was published as {final}")
             yield final
@@ -148,4 +148,4 @@ def ensure_every_table(output: Output) -> None:
         name = f"{table}-empty.avro"
         staged = FileSystems.join(staging, name)
         RowFile(staged, table).close()
-        FileSystems.rename([staged], [FileSystems.join(output.table(table), name)])
+        move(staged, FileSystems.join(output.table(table), name))

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.accounting import Account
 from pipeline.options import RunOptions
+from pipeline.uris import without_password
 
 # Values of these flags may hold a password.
 URI_FLAGS = ("ledger", "rate_limiter")
@@ -56,12 +57,6 @@ def _flags(options: RunOptions) -> dict[str, Any]:
     if options.endpoint is not None:
         flags["endpoint"] = options.endpoint.address
     return flags
-
-
-def without_password(uri: str) -> str:
-    """A URI without the user and password it may hold."""
-    scheme, separator, rest = uri.partition("://")
-    return scheme + separator + rest.rpartition("@")[2]
 
 
 def for_people(summary: Mapping[str, Any], output: str) -> str:

@@ -29,4 +29,7 @@ def unpack(packed: bytes) -> bytes:
     if decompressor is None:
         decompressor = _local.decompressor = zstandard.ZstdDecompressor()
     response: bytes = decompressor.decompress(packed)
+    if not response and packed != pack(b""):
+        # A frame that claims to hold nothing is not looked into, whatever follows its head.
+        raise zstandard.ZstdError("the frame claims to be empty")
     return response

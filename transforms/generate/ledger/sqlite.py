@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -224,7 +225,7 @@ def _open_to_write(path: str) -> sqlite3.Connection:
             _is_new(db)
     db = _connect(path, "rwc")
     try:
-        db.execute("PRAGMA journal_mode=WAL")
+        _use_wal(db)
         db.execute("PRAGMA synchronous=NORMAL")
         db.execute("PRAGMA cache_size=-16000")
         with _transaction_on(db):
@@ -237,6 +238,19 @@ def _open_to_write(path: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Switch to WAL mode. SQLite's own patience does not cover this when another process does it too."""
+    give_up = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > give_up:
+                raise
+        time.sleep(0.02)
 
 
 def _is_new(db: sqlite3.Connection) -> bool:
