@@ -10,6 +10,8 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from fastavro import reader
 
+from pipeline.errors import UsageError
+from pipeline.formats.items import reason_of
 from pipeline.output import STAGING, Output
 from transforms.generate.answered import AnsweredTurns
 
@@ -52,6 +54,11 @@ def answered_turns(files: Iterable[str], path: str) -> AnsweredTurns:
 
 
 def _turns(path: str) -> Iterator[tuple[str, int]]:
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        for row in reader(file, reader_schema=_COLUMNS):
-            yield row["question_id"], row["turn_index"]
+    try:
+        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            for row in reader(file, reader_schema=_COLUMNS):
+                yield row["question_id"], row["turn_index"]
+    except Exception as error:
+        raise UsageError(
+            f"What is answered in {path} can't be read: {reason_of(error)}; mend the file or take it away."
+        ) from None

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 
+from pipeline import stopping
 from pipeline.errors import UsageError
 
 USAGE = """\
@@ -30,32 +32,55 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE, end="")
         return 0 if arguments else 2
-    command = COMMANDS.get(arguments[0])
-    if command is None:
+    if arguments[0] not in COMMANDS:
         print(f"groundrows has no command {arguments[0]!r}; `groundrows help` lists them.", file=sys.stderr)
         return 2
-    try:
-        return command(arguments[1:])
-    except UsageError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; the same command run again takes it up where it is.", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        return 1
-    except Exception as error:
-        if os.environ.get("GROUNDROWS_TRACEBACK"):
+    if arguments[0] == "emulator":  # it sees to signals and errors itself
+        return _emulator(arguments[1:])
+    logging.basicConfig(format=_log_format(), level=logging.WARNING)
+    with stopping.watched() as signals:
+        try:
+            code = COMMANDS[arguments[0]](arguments[1:])
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return code
+        except SystemExit:
             raise
-        print(_one_sentence(error), file=sys.stderr)
+        except BaseException as error:
+            return _ended_by(error, signals)
+
+
+def _ended_by(error: BaseException, signals: list[int]) -> int:
+    """Say what ended a command; returns the exit code."""
+    if signals or isinstance(error, KeyboardInterrupt):
+        print(stopping.SENTENCE, file=sys.stderr)
         return 1
+    if isinstance(error, BrokenPipeError) and _nobody_reads():
+        return 1
+    from pipeline.sentences import one_line, sentence_of
+
+    if isinstance(error, UsageError):
+        print(one_line(error), file=sys.stderr)
+        return 2
+    if os.environ.get("GROUNDROWS_TRACEBACK"):
+        raise error
+    print(sentence_of(error), file=sys.stderr)
+    return 1
 
 
-def _one_sentence(error: Exception) -> str:
-    """The last line of what a runner wraps around an exception is the exception itself."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = lines[-1] if lines else type(error).__name__
-    return f"The run failed: {said} (GROUNDROWS_TRACEBACK=1 shows where)."
+def _nobody_reads() -> bool:
+    """Whether stdout's reader is gone, as `head` goes; what is left to print is then dropped."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _log_format() -> str:
+    # On a terminal the line of progress stands where the message goes.
+    return "\r\x1b[2K%(message)s" if sys.stderr is not None and sys.stderr.isatty() else "%(message)s"
 
 
 # Help needs no Beam, and comes at once without it.

@@ -14,8 +14,8 @@ from fastavro import reader
 from fastavro.write import Writer
 
 from pipeline.errors import UsageError
+from pipeline.files import open_for_writing
 from pipeline.formats.items import reason_of
-from pipeline.output import open_for_writing
 from pipeline.sinks import CODEC
 from schemas.ids import hashed_id
 from schemas.tables import SCHEMAS

@@ -16,8 +16,8 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from pipeline.errors import UsageError
+from pipeline.files import open_for_writing
 from pipeline.ledger_options import LedgerOptions, parse_ledger
-from pipeline.output import open_for_writing
 from pipeline.sinks import CODEC
 from pipeline.uris import without_password
 from schemas.jsontext import compact_json

@@ -7,8 +7,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from typing import Any
 
 import apache_beam as beam
@@ -27,11 +27,13 @@ from pipeline.sources import Archive, read_archive
 from pipeline.summary import for_people, run_json
 from transforms.batch import LEAST_CALLS_A_MINUTE, shards_needed
 from transforms.flatten import FlattenSettings
-from transforms.generate.ledger.base import LedgerError
+from transforms.generate.ledger.base import Ledger, LedgerError, NoLedgerError
 from transforms.generate.ledger.uri import open_ledger
 from transforms.generate.settings import CallSettings
 
 _LOGGER = logging.getLogger(__name__)
+
+TRACEBACK_LOGGERS = ("common", "worker", "portability.fn_api_runner", "portability.local_job_service")
 
 
 def run(argv: list[str]) -> int:
@@ -64,17 +66,23 @@ def carry_out(
         UsageError: Something is wrong with the flags; nothing was called.
     """
     records = record_settings(options)
+    beam_options = PipelineOptions(list(options.runner_flags))
+    pacing = _pacing(options, beam_options)
+    ledger = _ledger(options, beam_options)
+    output.check(options.output, overwrite=options.overwrite, append=options.append)
     if options.endpoint is not None and options.endpoint.secure:
         _check_credentials()
-    beam_options = PipelineOptions(list(options.runner_flags))
+    pipeline = _pipeline(beam_options)
+    # All that may be refused is refused by now: claiming the directory may remove rows.
+    _check_ledger(ledger, options.output)
     with ExitStack() as stack:
+        endpoint = options.endpoint or _own_emulator(options, stack)
         where = stack.enter_context(
             output.claimed(options.output, overwrite=options.overwrite, append=options.append)
         )
         archives = archives_for(where)
-        endpoint = options.endpoint or _own_emulator(options, stack)
-        calls = _call_settings(options, beam_options, endpoint, where)
-        _open_run(calls)
+        calls = _call_settings(options, endpoint, where, pacing, ledger)
+        _forget_claims(calls)
         plan = Plan(
             archives=archives,
             records=records,
@@ -83,7 +91,7 @@ def carry_out(
             output=where,
             spread=_worker_processes(beam_options) != 1,
         )
-        result = _execute(plan, beam_options, stack, quiet=options.quiet)
+        result = _execute(pipeline, plan, quiet=options.quiet)
         return _close_run(plan, options, result, started, also or {})
 
 
@@ -119,20 +127,61 @@ def _worker_processes(beam_options: PipelineOptions) -> int | None:
 
 
 def _is_direct(beam_options: PipelineOptions) -> bool:
-    return beam_options.view_as(StandardOptions).runner in (None, "DirectRunner", "FnApiRunner")
+    runner = beam_options.view_as(StandardOptions).runner
+    return runner is None or runner.lower() in ("directrunner", "fnapirunner")
+
+
+def _pipeline(beam_options: PipelineOptions) -> beam.Pipeline:
+    """The empty pipeline, which checks the runner's flags."""
+    # DirectRunner would first try to download a runner of its own; batch ends up here anyway.
+    runner: Any = FnApiRunner() if _is_direct(beam_options) else None
+    try:
+        return beam.Pipeline(runner=runner, options=beam_options)
+    except ValueError as error:
+        raise UsageError(f"The runner refuses its flags: {error}") from None
+
+
+def _pacing(options: RunOptions, beam_options: PipelineOptions) -> tuple[str, int]:
+    """The rate limiter, and over how many shards it shares the limit out."""
+    one_process = _worker_processes(beam_options) == 1 and options.pacing_shards is None
+    limiter = options.rate_limiter or ("local" if one_process else "sharded")
+    return limiter, _shards(options) if limiter == "sharded" else 1
+
+
+def _ledger(options: RunOptions, beam_options: PipelineOptions) -> str:
+    if options.ledger is not None:
+        return options.ledger
+    ledger = output.ledger_in(options.output) if _is_direct(beam_options) else None
+    if ledger is None and options.share_identical:
+        raise UsageError(
+            "--share_identical looks answers up in the ledger, and a run elsewhere has none by default: give "
+            "--ledger=redis://HOST:PORT/DB, or leave it out."
+        )
+    return ledger or "none"
+
+
+def _check_ledger(uri: str, output_path: str) -> None:
+    """Find out now, rather than in a worker, whether the ledger can be used."""
+    try:
+        open_ledger(uri, read_only=True).close()
+    except NoLedgerError:
+        if uri != output.ledger_in(output_path):  # which is made together with the directory
+            _open(uri).close()
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+
+
+def _open(uri: str) -> Ledger:
+    try:
+        return open_ledger(uri)
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
 
 
 def _call_settings(
-    options: RunOptions, beam_options: PipelineOptions, endpoint: Endpoint, where: output.Output
+    options: RunOptions, endpoint: Endpoint, where: output.Output, pacing: tuple[str, int], ledger: str
 ) -> CallSettings:
-    one_process = _worker_processes(beam_options) == 1
-    limiter = options.rate_limiter or ("local" if one_process else "sharded")
-    shards = 1
-    if limiter == "sharded":
-        shards = _shards(options)
-    ledger = options.ledger
-    if ledger is None:
-        ledger = (_is_direct(beam_options) and output.ledger_in(where.path)) or "none"
+    limiter, shards = pacing
     return CallSettings(
         endpoint=endpoint.address,
         secure=endpoint.secure,
@@ -157,7 +206,7 @@ def _shards(options: RunOptions) -> int:
     limit = options.requests_per_minute
     if options.pacing_shards is None:
         shards = shards_needed(limit, options.expected_latency_seconds, options.max_in_flight)
-        _LOGGER.warning("The limit is shared out over %d shard(s).", shards)
+        _LOGGER.warning("The calls are shared out over %d shard(s); --pacing_shards changes that.", shards)
         return shards
     if limit is not None and limit / options.pacing_shards < LEAST_CALLS_A_MINUTE:
         raise UsageError(
@@ -167,14 +216,10 @@ def _shards(options: RunOptions) -> int:
     return options.pacing_shards
 
 
-def _open_run(calls: CallSettings) -> None:
-    """Find out now, rather than in a worker, whether the ledger can be used."""
-    try:
-        ledger = open_ledger(calls.ledger)
+def _forget_claims(calls: CallSettings) -> None:
+    """Let a run that is taken up ask again what it had not finished."""
+    with closing(_open(calls.ledger)) as ledger:
         ledger.forget_claims(calls.run_id)
-        ledger.close()
-    except LedgerError as error:
-        raise UsageError(str(error)) from None
 
 
 def _tune_interpreter() -> None:
@@ -190,16 +235,27 @@ def _tune_interpreter() -> None:
     sys.setswitchinterval(0.0005)
 
 
-def _execute(plan: Plan, beam_options: PipelineOptions, stack: ExitStack, *, quiet: bool) -> Any:
-    # DirectRunner would first try to download a runner of its own; batch ends up here anyway.
-    runner: Any = FnApiRunner() if _is_direct(beam_options) else None
-    pipeline = beam.Pipeline(runner=runner, options=beam_options)
+def _execute(pipeline: beam.Pipeline, plan: Plan, *, quiet: bool) -> Any:
     build(pipeline, plan)
     _tune_interpreter()
-    with nullcontext() if quiet else progress.shown(lambda: _count(plan.archives)):
+    with nullcontext() if quiet else progress.shown(lambda: _count(plan.archives)), _tracebacks_hidden():
         result = pipeline.run()
         result.wait_until_finish()
     return result
+
+
+@contextmanager
+def _tracebacks_hidden() -> Iterator[None]:
+    """Keep Beam from logging the traceback of an error that it passes on all the same."""
+    loggers = [logging.getLogger(f"apache_beam.runners.{name}") for name in TRACEBACK_LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.NOTSET if os.environ.get("GROUNDROWS_TRACEBACK") else logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _count(archives: Any) -> int:
@@ -232,11 +288,18 @@ def _close_run(plan: Plan, options: RunOptions, result: Any, started: float, als
             file=sys.stderr,
         )
         return 1
-    return _exit_code(account, options.max_failure_share)
+    if _failed_too_often(account, options.max_failure_share):
+        print(
+            f"{account.failed:,} of {account.records_read:,} records failed; the rows in "
+            f"{where.table('failures')} say why.",
+            file=sys.stderr,
+        )
+        return 3
+    return 0
 
 
-def _exit_code(account: accounting.Account, max_failure_share: float) -> int:
+def _failed_too_often(account: accounting.Account, max_failure_share: float) -> bool:
     if not account.failed:
-        return 0
+        return False
     nothing_but_failures = account.failed == account.records_read - account.duplicates
-    return 3 if nothing_but_failures or account.failed / account.records_read > max_failure_share else 0
+    return nothing_but_failures or account.failed / account.records_read > max_failure_share

@@ -9,18 +9,26 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.errors import UsageError
+from pipeline.files import (
+    delete,
+    make_directory,
+    move,
+    open_for_writing,
+    read_json,
+    remove_directory,
+    row_files,
+)
+from pipeline.formats.items import reason_of
 from schemas.tables import TABLES
 
 RUN = "run.json"
@@ -57,7 +65,7 @@ class Output:
 
     def table_files(self, table: str) -> list[str]:
         """A table's files under their final names."""
-        return _row_files(self.table(table))
+        return row_files(self.table(table))
 
     def kept(self, table: str) -> list[str]:
         """A table's files among those that stay."""
@@ -97,22 +105,23 @@ def _errors_named(path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"--output={path} can't be used: {reason}; name another directory.") from error
+        raise UsageError(
+            f"--output={path} can't be used: {reason_of(error)}; name another directory."
+        ) from error
 
 
 def _check_writable(path: str) -> None:
     for name in ("", PRIVATE, *TABLES):
         part = os.path.join(path, name)
         if os.path.lexists(part) and not os.path.isdir(part):
-            raise NotADirectoryError(0, f"{part} is no directory")
+            raise ValueError(f"{part} is no directory")
     above = os.path.abspath(path)
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
-        raise NotADirectoryError(0, f"{above} is no directory")
+        raise ValueError(f"{above} is no directory")
     if not os.access(above, os.W_OK | os.X_OK):
-        raise PermissionError(0, f"{above} can't be written")
+        raise ValueError(f"{above} can't be written")
 
 
 def _begun(path: str, *, overwrite: bool, append: bool) -> Output:
@@ -150,10 +159,10 @@ def _make_way(output: Output) -> None:
             "started_at": output.started_at.isoformat(),
         },
     )
-    _delete(FileSystems.join(path, RUN))
+    delete(FileSystems.join(path, RUN))
     for file in _all_row_files(path):
         if file not in output.kept_files:
-            _delete(file)
+            delete(file)
     remove_directory(output.private(STAGING))
 
 
@@ -201,7 +210,7 @@ def finished_files(path: str, table: str) -> list[str] | None:
     While a run with `--append` is under way, or was stopped, these are the files it found there.
     """
     if is_finished(path):
-        return _row_files(FileSystems.join(path, table))
+        return row_files(FileSystems.join(path, table))
     stopped = _stopped(path)
     return stopped.kept(table) if stopped is not None and stopped.kept_files else None
 
@@ -215,69 +224,11 @@ def finish(output: Output, summary: dict[str, Any]) -> None:
     """Write `run.json`, which says that the run has finished, and tidy up behind it."""
     remove_directory(output.private(STAGING))
     _write_json(output, RUN, summary)
-    _delete(FileSystems.join(output.path, UNDER_WAY))
-
-
-def make_directory(path: str) -> None:
-    """Make a directory unless it is there."""
-    if not FileSystems.exists(path):
-        # Another worker may be quicker.
-        with suppress(OSError):
-            FileSystems.mkdirs(path)
-
-
-def remove_directory(path: str) -> None:
-    """Remove a directory and what is in it, if it is there."""
-    if "://" not in path:
-        shutil.rmtree(path, ignore_errors=True)
-    elif FileSystems.match([FileSystems.join(path, "*")])[0].metadata_list:
-        with suppress(OSError):
-            FileSystems.delete([path.rstrip("/") + "/"])
-
-
-def move(source: str, target: str) -> None:
-    """Give a file its final name."""
-    if "://" in source:
-        FileSystems.rename([source], [target])
-    else:
-        os.rename(source, target)
-
-
-def _delete(path: str) -> None:
-    """Delete a file, if it is there."""
-    if "://" not in path:
-        with suppress(FileNotFoundError):
-            os.remove(path)
-    elif FileSystems.exists(path):
-        FileSystems.delete([path])
-
-
-def open_for_writing(path: str) -> Any:
-    """Open a file whose bytes go out as they are given."""
-    return FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    delete(FileSystems.join(output.path, UNDER_WAY))
 
 
 def _all_row_files(path: str) -> list[str]:
-    return [file for table in TABLES for file in _row_files(FileSystems.join(path, table))]
-
-
-def _row_files(directory: str) -> list[str]:
-    if "://" in directory:
-        found = FileSystems.match([FileSystems.join(directory, "*.avro")])[0].metadata_list
-        return sorted(file.path for file in found)
-    if not os.path.isdir(directory):
-        return []
-    # By name, not by pattern: Beam would take brackets in the directory's own name for one.
-    return sorted(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".avro"))
-
-
-def read_json(path: str) -> dict[str, Any] | None:
-    """A JSON object from a file, or None when the file is not there."""
-    if not FileSystems.exists(path):
-        return None
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        value: dict[str, Any] = json.loads(file.read())
-        return value
+    return [file for table in TABLES for file in row_files(FileSystems.join(path, table))]
 
 
 def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
@@ -288,7 +239,7 @@ def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
     with open_for_writing(half) as file:
         file.write(text + b"\n")
     if "://" in path:
-        _delete(path)
+        delete(path)
     move(half, path)
 
 

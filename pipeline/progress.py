@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -16,6 +17,7 @@ TERMINAL_SECONDS = 0.5
 LOG_SECONDS = 10.0
 # The rate is taken over the last moments, so that the time left follows a limit that changed.
 RATE_SECONDS = 15.0
+CLEAR = "\r\x1b[2K"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,14 @@ def sight() -> Sight:
 
 
 class Meter:
-    """Turns sights into lines."""
+    """Turns sights into lines.
 
-    def __init__(self) -> None:
-        self._seen: list[tuple[float, int]] = []
+    Args:
+        started: When nothing was done yet, in seconds, monotonic.
+    """
+
+    def __init__(self, started: float) -> None:
+        self._seen = [(started, 0)]
 
     def line(self, now: float, seen: Sight, total: int | None) -> str:
         """The line for this moment.
@@ -54,17 +60,18 @@ class Meter:
             total: Questions there are, or None while that is not known.
         """
         self._seen.append((now, seen.done))
-        while now - self._seen[0][0] > RATE_SECONDS:
+        # The last but one stays, however long ago it was: without it there would be no rate.
+        while len(self._seen) > 2 and now - self._seen[0][0] > RATE_SECONDS:
             self._seen.pop(0)
         since, before = self._seen[0]
-        rate = (seen.done - before) / (now - since) if now > since else 0.0
+        rate = max(0, seen.done - before) / (now - since) if now > since else 0.0
         of = f"/{total:,}" if total is not None else ""
         parts = [f"{seen.done:,}{of} done", f"{seen.failed:,} failed", f"{seen.in_flight} in flight"]
         if seen.retrying:
             parts.append(f"{seen.retrying} waiting to retry")
         parts.append(f"{rate:.1f}/s")
         if total is not None and rate > 0:
-            parts.append(f"{duration((total - seen.done) / rate)} left")
+            parts.append(f"{duration(max(0, total - seen.done) / rate)} left")
         return " · ".join(parts)
 
 
@@ -77,26 +84,40 @@ def shown(count: Callable[[], int], stream: TextIO | None = None) -> Iterator[No
         stream: Where to; stderr when not given.
     """
     stop = threading.Event()
-    threads = [threading.Thread(target=_show, args=(count, stream or sys.stderr, stop), daemon=True)]
-    threads[0].start()
+    thread = threading.Thread(target=_show, args=(count, stream or sys.stderr, stop), daemon=True)
+    thread.start()
     try:
         yield
     finally:
         stop.set()
-        threads[0].join()
+        thread.join()
 
 
 def _show(count: Callable[[], int], stream: TextIO, stop: threading.Event) -> None:
+    # A display that fails must neither end a run nor litter its output.
+    with suppress(Exception):
+        _keep_showing(count, stream, stop)
+
+
+def _keep_showing(count: Callable[[], int], stream: TextIO, stop: threading.Event) -> None:
     terminal = stream.isatty()
     total: list[int] = []
     if terminal:
-        threading.Thread(target=lambda: total.append(count()), daemon=True).start()
-    meter = Meter()
+        threading.Thread(target=_count, args=(count, total), daemon=True).start()
+    meter = Meter(time.monotonic())
     while not stop.wait(TERMINAL_SECONDS if terminal else LOG_SECONDS):
         line = meter.line(time.monotonic(), sight(), total[0] if total else None)
-        print(f"\r\x1b[2K{line}" if terminal else line, end="" if terminal else "\n", file=stream, flush=True)
+        if terminal:
+            # A line that wraps could not be rewritten.
+            line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}"
+        print(line, end="" if terminal else "\n", file=stream, flush=True)
     if terminal:
-        print("\r\x1b[2K", end="", file=stream, flush=True)
+        print(CLEAR, end="", file=stream, flush=True)
+
+
+def _count(count: Callable[[], int], total: list[int]) -> None:
+    with suppress(Exception):
+        total.append(count())
 
 
 def duration(seconds: float) -> str:

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
-from datasketches import kll_floats_sketch
+from datasketches import kll_doubles_sketch
 
-from pipeline.output import STAGING, Output, make_directory, open_for_writing, read_json
+from pipeline.files import make_directory, open_for_writing, read_json
+from pipeline.output import STAGING, Output
 from schemas.rows import AnswerRow
 
 MEASURES = ("latency_ms", "grounding_score", "support_coverage")
 RANKS = {"min": 0.0, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99, "max": 1.0}
 FILE = "quantiles.json"
+# Values that a sketch keeps, a few times over: an error of rank under 1 % in all but one of a hundred runs.
+SIZE = 400
 
 
 class Sketches:
     """One sketch a measure; the accumulator, which may travel between workers."""
 
     def __init__(self) -> None:
-        self._sketches = [kll_floats_sketch(200) for _ in MEASURES]
+        self._sketches = [kll_doubles_sketch(SIZE) for _ in MEASURES]
 
     def add(self, row: AnswerRow) -> None:
-        """Take an answer in. Latency counts where this run made the call."""
-        values = (None if row.from_ledger else row.latency_ms, row.grounding_score, row.support_coverage)
+        """Take an answer in. Latency counts once a call, and where this run made it."""
+        called = row.candidate_index == 0 and not row.from_ledger
+        values = (row.latency_ms if called else None, row.grounding_score, row.support_coverage)
         for sketch, value in zip(self._sketches, values, strict=True):
-            if value is not None:
+            if value is not None and math.isfinite(value):
                 sketch.update(value)
 
     def merge(self, other: Sketches) -> None:
@@ -50,7 +55,7 @@ class Sketches:
         return [sketch.serialize() for sketch in self._sketches]
 
     def __setstate__(self, state: list[bytes]) -> None:
-        self._sketches = [kll_floats_sketch.deserialize(data) for data in state]
+        self._sketches = [kll_doubles_sketch.deserialize(data) for data in state]
 
 
 class WriteQuantiles(beam.PTransform):

@@ -11,8 +11,9 @@ from typing import Any
 
 from pipeline.errors import UsageError
 from pipeline.failed import FailedRecords, FailureFilter
+from pipeline.files import make_directory
 from pipeline.main import carry_out
-from pipeline.output import STAGING, Output, finished_files, ledger_in, make_directory
+from pipeline.output import STAGING, Output, finished_files, ledger_in
 from pipeline.replay_options import ReplayOptions, parse_replay
 from pipeline.sources import Archive
 

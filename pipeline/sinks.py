@@ -18,7 +18,8 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 from fastavro.write import Writer
 
-from pipeline.output import STAGING, Output, make_directory, move, open_for_writing
+from pipeline.files import make_directory, move, open_for_writing
+from pipeline.output import STAGING, Output
 from schemas.rows import Row, to_avro
 from schemas.tables import SCHEMAS, TABLES
 

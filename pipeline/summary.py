@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -12,6 +14,8 @@ from pipeline.uris import without_password
 
 # Values of these flags may hold a password.
 URI_FLAGS = ("ledger", "rate_limiter")
+# Names of the runner's flags whose values are secrets.
+SECRET = re.compile(r"secret|token|password|access_key|connection_string")
 
 
 def run_json(
@@ -54,13 +58,26 @@ def _flags(options: RunOptions) -> dict[str, Any]:
     flags = {name: getattr(options, name) for name in options.__slots__}
     for name in URI_FLAGS:
         flags[name] = without_password(flags[name]) if flags[name] else None
+    flags["runner_flags"] = _without_secrets(options.runner_flags)
     if options.endpoint is not None:
         flags["endpoint"] = options.endpoint.address
     return flags
 
 
+def _without_secrets(runner_flags: Sequence[str]) -> list[str]:
+    shown: list[str] = []
+    hide_next = False
+    for flag in runner_flags:
+        name, separator, _ = flag.partition("=")
+        secret = SECRET.search(name) is not None and name.startswith("--")
+        shown.append("***" if hide_next else f"{name}=***" if secret and separator else flag)
+        hide_next = secret and not separator
+    return shown
+
+
 def for_people(summary: Mapping[str, Any], output: str) -> str:
     """The summary as a few lines."""
+    output = output.encode("utf-8", "backslashreplace").decode()  # a terminal takes no broken names
     failures = ", ".join(f"{count} {code}" for code, count in summary["failures_by_code"].items())
     lines = [
         f"{summary['records_read']:,} records read = {summary['answered']:,} answered"
@@ -84,10 +101,14 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
     lines.append(f"rows in {output}: {rows}")
     if failures:
         lines.append(
-            f"to ask the failed ones again: groundrows replay --failures={output} --output={output} --append,"
-            " with the other flags of this run but --input"
+            f"to ask the failed ones again: groundrows replay {_flag('failures', output)} "
+            f"{_flag('output', output)} --append, with the other flags of this run but --input"
         )
     return "\n".join(lines)
+
+
+def _flag(name: str, value: str) -> str:
+    return shlex.quote(f"--{name}={value}")
 
 
 def _replayed(replay: Mapping[str, Any]) -> str:

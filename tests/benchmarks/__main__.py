@@ -7,7 +7,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-BENCHMARKS = ("startup", "steady", "memory", "quota", "follow")
+BENCHMARKS = (
+    "startup",
+    "steady",
+    "overhead",
+    "memory",
+    "ledger",
+    "tail",
+    "faults",
+    "budget",
+    "crash",
+    "quota",
+    "follow",
+)
 
 
 def main(names: list[str]) -> int:

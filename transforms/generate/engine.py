@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from schemas.messages import request_class
@@ -382,6 +383,7 @@ class Engine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._commit.flush()  # what has arrived is paid for
         await self._settle()
-        for line in self._lines.values():
-            await line.gate.close()
-        await self.attempts.client.close()
+        async with AsyncExitStack() as closing:  # each of them, whatever becomes of the others
+            closing.push_async_callback(self.attempts.client.close)
+            for line in self._lines.values():
+                closing.push_async_callback(line.gate.close)

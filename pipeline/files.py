@@ -1,0 +1,75 @@
+"""Files and directories, local or `gs://`, by their names.
+
+Beam takes a name for a pattern when it finds, deletes or removes: for a bracket in this directory's name it
+deletes what another one holds. Local files are therefore left to the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from typing import Any
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+
+def make_directory(path: str) -> None:
+    """Make a directory unless it is there."""
+    if not FileSystems.exists(path):
+        # Another worker may be quicker.
+        with suppress(OSError):
+            FileSystems.mkdirs(path)
+
+
+def remove_directory(path: str) -> None:
+    """Remove a directory and what is in it, if it is there."""
+    if "://" not in path:
+        shutil.rmtree(path, ignore_errors=True)
+    elif FileSystems.match([FileSystems.join(path, "*")])[0].metadata_list:
+        with suppress(OSError):
+            FileSystems.delete([path.rstrip("/") + "/"])
+
+
+def move(source: str, target: str) -> None:
+    """Give a file its final name."""
+    if "://" in source:
+        FileSystems.rename([source], [target])
+    else:
+        os.rename(source, target)
+
+
+def delete(path: str) -> None:
+    """Delete a file, if it is there."""
+    if "://" not in path:
+        with suppress(FileNotFoundError):
+            os.remove(path)
+    elif FileSystems.exists(path):
+        FileSystems.delete([path])
+
+
+def open_for_writing(path: str) -> Any:
+    """Open a file whose bytes go out as they are given."""
+    return FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def row_files(directory: str) -> list[str]:
+    """The Avro files in a directory, sorted; none when it is not there."""
+    if "://" in directory:
+        found = FileSystems.match([FileSystems.join(directory, "*.avro")])[0].metadata_list
+        return sorted(file.path for file in found)
+    if not os.path.isdir(directory):
+        return []
+    paths = [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".avro")]
+    return sorted(path for path in paths if os.path.isfile(path))
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """A JSON object from a file, or None when the file is not there."""
+    if not FileSystems.exists(path):
+        return None
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        value: dict[str, Any] = json.loads(file.read())
+        return value

@@ -1,0 +1,47 @@
+"""What ended a run, as one sentence: what failed, where, and what to do."""
+
+from __future__ import annotations
+
+import re
+
+from pipeline.formats.items import reason_of
+from transforms.generate.errors import SetupError
+from transforms.generate.ledger.base import LedgerError
+
+# Beam copies the error it passes on and writes the step into the copy's text.
+_STEP = re.compile(r" ?\[while running '(?P<step>[^']*?)(?:-ptransform-\d+)?'\]")
+_TELLING = (LedgerError, SetupError)
+
+
+def one_line(text: object) -> str:
+    """The text without its line breaks, which flags and file names may bring along."""
+    return " ".join(str(text).splitlines())
+
+
+def sentence_of(error: BaseException) -> str:
+    """The sentence for an error that nobody expected."""
+    found = _STEP.search(str(error))
+    cause = _unwrapped(error)
+    if isinstance(cause, _TELLING):
+        return one_line(cause)
+    where = f" at step '{found['step']}'" if found else ""
+    said = _last_line(str(cause)) if _STEP.search(str(cause)) else one_line(reason_of(cause))
+    if isinstance(cause, OSError) or "[Errno" in said:
+        return f"The run failed{where}: {said}; see to that and run the same command again to go on."
+    return f"The run failed{where}: {said}; GROUNDROWS_TRACEBACK=1 shows where, please report it."
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """The error below Beam's copies of it."""
+    while _STEP.search(str(error)):
+        below = error.__cause__ or error.__context__
+        if below is None:
+            break
+        error = below
+    return error
+
+
+def _last_line(text: str) -> str:
+    """What is said at the end of the text of a worker's traceback."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return _STEP.sub("", lines[-1]).removeprefix("RuntimeError: ") if lines else "an error without a text"
