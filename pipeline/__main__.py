@@ -4,4 +4,5 @@ import sys
 
 from pipeline.cli import main
 
-sys.exit(main(["run", *sys.argv[1:]]))
+sys.argv.insert(1, "run")
+sys.exit(main())

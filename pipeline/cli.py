@@ -47,7 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         except SystemExit:
             raise
         except BaseException as error:
-            return _ended_by(error, signals)
+            code = _ended_by(error, signals)
+    if signals and argv is None:
+        # Nothing is left to be done in order; threads of the runner would only hold the process up.
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def _ended_by(error: BaseException, signals: list[int]) -> int:

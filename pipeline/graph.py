@@ -36,13 +36,17 @@ class Plan:
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add every step of a run over archives.
 
-    Nothing is shuffled before the calls, unless the limit is sharded: the first call leaves at once, and
-    memory does not grow with the archive. For the same reason failures of the three places they come from
-    go to three sinks: the local runner keeps what it flattens together until the stage is done.
+    With one worker process nothing is shuffled before the calls: the first call leaves at once, and memory
+    does not grow with the archive. Several share the questions out, which shuffles them. Failures of the three places they come from
+    go to three sinks, since the local runner keeps what it flattens together until the stage is done.
     """
     read = pipeline | "Read" >> ReadArchives(plan.archives, spread=plan.spread)
     parsed = read[sources.RECORDS] | "Parse" >> ParseQuestions(plan.records)
-    outcomes = parsed[parse.QUESTIONS] | "Generate" >> GenerateAnswers(plan.calls)
+    questions = parsed[parse.QUESTIONS]
+    if plan.spread and plan.calls.rate_limiter != "sharded":
+        # Or whoever reads an archive would ask all its questions too.
+        questions = questions | "Spread" >> beam.Reshuffle()
+    outcomes = questions | "Generate" >> GenerateAnswers(plan.calls)
     rows = outcomes | "Flatten" >> FlattenAnswers(plan.rows)
 
     for table in TABLES:

@@ -10,6 +10,8 @@ from transforms.generate.ledger.base import LedgerError
 
 # Beam copies the error it passes on and writes the step into the copy's text.
 _STEP = re.compile(r" ?\[while running '(?P<step>[^']*?)(?:-ptransform-\d+)?'\]")
+# What wraps an error in a worker's text; before the system's own words its name says nothing either.
+_NAMES = re.compile(r"^(?:RuntimeError: )*(?:\w+: (?=\[Errno))?")
 _TELLING = (LedgerError, SetupError)
 
 
@@ -44,4 +46,4 @@ def _unwrapped(error: BaseException) -> BaseException:
 def _last_line(text: str) -> str:
     """What is said at the end of the text of a worker's traceback."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return _STEP.sub("", lines[-1]).removeprefix("RuntimeError: ") if lines else "an error without a text"
+    return _NAMES.sub("", _STEP.sub("", lines[-1])) if lines else "an error without a text"
