@@ -67,9 +67,15 @@ def row_files(directory: str) -> list[str]:
 
 
 def read_json(path: str) -> dict[str, Any] | None:
-    """A JSON object from a file, or None when the file is not there."""
+    """A JSON object from a file, or None when the file is not there.
+
+    Raises:
+        ValueError: It holds something else.
+    """
     if not FileSystems.exists(path):
         return None
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        value: dict[str, Any] = json.loads(file.read())
-        return value
+        value = json.loads(file.read())
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} holds no JSON object")
+    return value

@@ -125,7 +125,7 @@ def check_runner_flags(parser: argparse.ArgumentParser, unknown: Sequence[str]) 
         return
     name = stray[0].split("=")[0]
     if not name.startswith("-") or name == "--":
-        raise UsageError(f"{stray[0]!r} belongs to no flag: write --flag=value.")
+        raise UsageError(f"The value {stray[0]!r} belongs to no flag: write --flag=value.")
     names = {name for each in (parser, beams) for action in each._actions for name in action.option_strings}
     nearest = difflib.get_close_matches(f"--{name.lstrip('-')}", sorted(names), n=1)
     meant = f"did you mean {nearest[0]}?" if nearest else f"`{parser.prog} --help` lists the flags."

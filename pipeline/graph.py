@@ -37,8 +37,9 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add every step of a run over archives.
 
     With one worker process nothing is shuffled before the calls: the first call leaves at once, and memory
-    does not grow with the archive. Several share the questions out, which shuffles them. Failures of the three places they come from
-    go to three sinks, since the local runner keeps what it flattens together until the stage is done.
+    does not grow with the archive. Several share the questions out, which shuffles them. Failures of the
+    three places they come from go to three sinks, since the local runner keeps what it flattens together
+    until the stage is done.
     """
     read = pipeline | "Read" >> ReadArchives(plan.archives, spread=plan.spread)
     parsed = read[sources.RECORDS] | "Parse" >> ParseQuestions(plan.records)

@@ -120,7 +120,7 @@ def _check_writable(path: str) -> None:
         above = os.path.dirname(above)
     if not os.path.isdir(above):
         raise ValueError(f"{above} is no directory")
-    if not os.access(above, os.W_OK | os.X_OK):
+    if not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
         raise ValueError(f"{above} can't be written")
 
 

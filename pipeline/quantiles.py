@@ -15,7 +15,7 @@ from pipeline.output import STAGING, Output
 from schemas.rows import AnswerRow
 
 MEASURES = ("latency_ms", "grounding_score", "support_coverage")
-RANKS = {"min": 0.0, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99, "max": 1.0}
+RANKS = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
 FILE = "quantiles.json"
 # Values that a sketch keeps, a few times over: an error of rank under 1 % in all but one of a hundred runs.
 SIZE = 400
@@ -41,14 +41,17 @@ class Sketches:
             own.merge(others)
 
     def quantiles(self) -> dict[str, dict[str, float]]:
-        """The values at `RANKS`, by measure; nothing for a measure that was never seen."""
+        """The values at `RANKS` between `min` and `max`, by measure; nothing for one that was never seen."""
         found = {}
         for measure, sketch in zip(MEASURES, self._sketches, strict=True):
             if not sketch.is_empty():
-                values = sketch.get_quantiles(list(RANKS.values()))
-                found[measure] = {
-                    rank: round(float(value), 4) for rank, value in zip(RANKS, values, strict=True)
+                # The sketch need not have kept the outermost values, but knows them.
+                values = {
+                    "min": sketch.get_min_value(),
+                    **dict(zip(RANKS, sketch.get_quantiles(list(RANKS.values())), strict=True)),
+                    "max": sketch.get_max_value(),
                 }
+                found[measure] = {name: round(float(value), 4) for name, value in values.items()}
         return found
 
     def __getstate__(self) -> list[bytes]:

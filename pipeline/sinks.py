@@ -14,7 +14,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
-from apache_beam.transforms.window import GlobalWindow
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 from fastavro.write import Writer
 
@@ -26,6 +26,7 @@ from schemas.tables import SCHEMAS, TABLES
 # The codec every reader has, BigQuery's loads included.
 CODEC = "deflate"
 ROWS_PER_FILE = 1_000_000
+_EVERYTHING = GlobalWindow()
 ROWS = "groundrows.rows"
 """Namespace of the counters of rows written, which bear the tables' names."""
 
@@ -47,9 +48,12 @@ class WriteRows(beam.PTransform):
 
     def expand(self, rows: Any) -> Any:
         """Write files, wait until all are whole, give them their names."""
+        # Asking for each row's window costs as much as writing a row of claims; where there is only one, we
+        # know it.
+        write = _WriteFn if isinstance(rows.windowing.windowfn, GlobalWindows) else _WriteWindowsFn
         return (
             rows
-            | "Write" >> beam.ParDo(_WriteFn(self._table, self._output, self._rows_per_file))
+            | "Write" >> beam.ParDo(write(self._table, self._output, self._rows_per_file))
             | "Together" >> beam.GroupBy(lambda name: 0)
             | "Publish" >> beam.ParDo(_PublishFn(self._output.table(self._table)))
         )
@@ -89,7 +93,10 @@ class _WriteFn(beam.DoFn):
     def start_bundle(self) -> None:
         self._files: dict[Any, RowFile] = {}
 
-    def process(self, row: Row, window: Any = beam.DoFn.WindowParam) -> list[str] | None:
+    def process(self, row: Row) -> list[str] | None:
+        return self._add(row, _EVERYTHING)
+
+    def _add(self, row: Row, window: Any) -> list[str] | None:
         file = self._files.get(window)
         if file is None:
             file = self._files[window] = self._new_file(window)
@@ -113,6 +120,11 @@ class _WriteFn(beam.DoFn):
         file.close()
         self._rows.inc(file.rows)
         return file.path
+
+
+class _WriteWindowsFn(_WriteFn):
+    def process(self, row: Row, window: Any = beam.DoFn.WindowParam) -> list[str] | None:
+        return self._add(row, window)
 
 
 class _PublishFn(beam.DoFn):

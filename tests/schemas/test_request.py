@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
 
 from schemas.messages import request_class
 from schemas.question import Question, RecordSettings, parse_question
@@ -181,3 +182,27 @@ def test_request_json_of_a_newer_message_leaves_out_what_it_does_not_know() -> N
         '{"contents":[{"role":"user","parts":[{"text":"Où?"}]}],'
         '"groundingSpec":{"groundingSources":[{"googleSearchSource":{}}]}}'
     )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"question": "Why?"},
+        {"question": "Why?", "facts": ["x" * 9_000], "user_labels": {"b": "2", "a": "1"}},
+        {"contents": [{"parts": [{"text": "alone, without a role"}]}]},
+        {
+            "contents": [
+                {"role": "user", "parts": [{"text": "one"}, {"text": "two"}]},
+                {"role": "model", "parts": {"text": "seen"}},
+                {"role": "user", "parts": {"text": "three"}},
+            ],
+            "system_instruction": "Be brief.",
+            "generation_spec": {"temperature": 0},
+        },
+    ],
+)
+def test_request_json_is_protobufs_own(fields: dict[str, Any]) -> None:
+    request = with_location(ask(fields).request, "v1", LOCATION)
+    expected = json_format.MessageToDict(request_class("v1").FromString(request))
+    for _ in range(2):  # described anew, and then from memory
+        assert json.loads(request_json(request, "v1")) == expected

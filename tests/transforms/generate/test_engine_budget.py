@@ -108,6 +108,19 @@ def test_shards_share_one_budget_where_there_is_a_ledger(shared):
     assert len(client.log) == 20
 
 
+def test_what_one_shard_holds_in_reserve_another_may_use(shared):
+    client = HandClient()
+    settings = make_settings(
+        ledger=shared, max_requests=8, rate_limiter="sharded", pacing_shards=2, requests_per_minute=1e9
+    )
+    with engine_for(settings, client) as engine:
+        basket = Basket()
+        engine.submit([("0", make_question("q"))], basket, 0)
+        engine.submit([(str(n), make_question(f"q{n}")) for n in range(7)], basket, 1)
+        outcomes = [outcome for finished in basket.drain() for _, outcome in finished]
+    assert codes_of(outcomes) == {"OK": 8}
+
+
 def test_shards_have_a_part_each_where_there_is_none():
     client = HandClient()
     settings = make_settings(

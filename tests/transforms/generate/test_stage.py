@@ -264,6 +264,24 @@ def test_a_worker_that_keeps_its_shard_uses_all_of_the_budget():
     assert len(pipelines.clients[0].log) == 30
 
 
+def test_nothing_stays_behind_in_reserve_when_a_shard_moves_away_and_comes_back():
+    calls = make_settings(max_requests=16, batch_size=1, **SHARDED, pacing_shards=2)
+    makers = (pipelines.shaky_client, pipelines.another_client)
+    workers = [_GenerateShardFn(calls, client_of, open_pacer) for client_of in makers]
+    for worker in workers:
+        worker.setup()
+    # Another bundle keeps the first worker busy all the time, so that it never settles its accounts.
+    workers[0]._engine._backlog.add(1)
+    state = State()
+    bundle(workers[0], [make_question("10")], state)
+    bundle(workers[1], [make_question(f"{n}0") for n in range(20, 30)], state)
+    bundle(workers[0], [make_question(f"{n}0") for n in range(30, 40)], state)
+    for worker in workers:
+        worker.teardown()
+    # Shard 0 has half of the budget, and three of that were set aside for the first question.
+    assert [len(client.log) for client in pipelines.clients] == [1, 5]
+
+
 # -- worker processes ------------------------------------------------------------------------------------
 
 

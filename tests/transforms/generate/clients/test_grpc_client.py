@@ -1,4 +1,5 @@
 import asyncio
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -234,20 +235,9 @@ def test_a_server_that_is_not_there_is_unavailable():
 
 
 def test_a_server_that_takes_connections_and_says_nothing_is_cut_at_the_deadline():
-    async def scenario():
-        async def silent(reader, writer):
-            await asyncio.sleep(10)
-
-        server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        client = GrpcClient(make_settings(f"127.0.0.1:{port}"))
-        with pytest.raises(CallError) as caught:
-            await client.generate(request(), 0.5)
-        await client.close()
-        server.close()
-        return caught.value
-
-    assert run(scenario(), 8).retryable
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        error = attempt(f"127.0.0.1:{silent.getsockname()[1]}", deadline=0.5)
+    assert error.retryable
 
 
 def test_what_answers_no_grpc_is_an_error_that_names_itself():

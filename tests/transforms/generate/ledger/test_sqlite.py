@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.generate.ledger.base import Entry, LedgerError, NoLedgerError
@@ -224,6 +224,7 @@ def test_a_response_that_does_not_unpack_is_an_error(path, ledger):
 # -- writing ---------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=25, deadline=None)
 @given(moments=st.lists(st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))))
 def test_moments_come_back_to_the_microsecond(moments):
     with TemporaryDirectory() as directory:

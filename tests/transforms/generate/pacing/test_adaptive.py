@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transforms.generate.pacing.adaptive import (
@@ -73,6 +73,7 @@ refusals = st.lists(
 )
 
 
+@example(ceiling=1 / 59, history=[(0.0, 1.0, 1.0, None)], later=0.0)
 @given(ceiling=st.floats(0.001, 1_000), history=refusals, later=st.floats(0, 10_000))
 def test_the_rate_never_passes_its_ceiling_nor_stops_for_good(ceiling, history, later):
     rate = AdaptiveRate(ceiling)

@@ -1,0 +1,134 @@
+"""Which turns the output of `--append` holds already."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import fastavro
+import pytest
+
+from pipeline import append
+from pipeline.append import answered_turns, note_answered
+from pipeline.errors import UsageError
+from pipeline.output import Output
+from schemas.rows import to_avro
+from schemas.tables import SCHEMAS
+from tests.pipeline.made import answer, failure, write_rows
+from tests.pipeline.tools import is_one_sentence
+from transforms.generate.answered import AnsweredTurns
+
+
+def found(path: str | Path, *questions: str) -> dict[str, set[int]]:
+    with closing(AnsweredTurns(str(path))) as turns:
+        return {name: set(which) for name, which in turns.of(questions).items()}
+
+
+def output_with(directory: Path, *kept: Path) -> Output:
+    return Output(str(directory), "run", tuple(str(path) for path in kept), datetime.now(UTC))
+
+
+def test_turns_and_candidates_of_several_files(tmp_path: Path) -> None:
+    directory = tmp_path / "out"
+    rows = [
+        answer(question_id="one"),
+        answer(question_id="talk", turn_index=0),
+        answer(question_id="talk", turn_index=1),
+        answer(question_id="two", candidate_index=0),
+        answer(question_id="two", candidate_index=1),
+    ]
+    # A conversation's turns may be rows of two runs; a question may have been answered twice.
+    more = [answer(question_id="talk", turn_index=2), answer(question_id="one"), answer(question_id="東 '\"")]
+    output = output_with(
+        directory,
+        write_rows(directory / "answers" / "a.avro", rows),
+        write_rows(directory / "answers" / "b.avro", more),
+    )
+    path = note_answered(output)
+    assert path is not None
+    assert Path(path).parent == Path(output.private("staging"))
+    assert found(path, "one", "talk", "two", "東 '\"", "another") == {
+        "one": {0},
+        "talk": {0, 1, 2},
+        "two": {0},
+        "東 '\"": {0},
+    }
+
+
+def test_a_failure_is_no_answer(tmp_path: Path) -> None:
+    # Not even below a directory that has the answers' name.
+    directory = tmp_path / "answers" / "out"
+    failures = write_rows(directory / "failures" / "f.avro", [failure(question_id="q")], "failures")
+    assert note_answered(output_with(directory, failures)) is None
+    answers = write_rows(directory / "answers" / "a.avro", [answer(question_id="other")])
+    path = note_answered(output_with(directory, failures, answers))
+    assert path is not None
+    assert found(path, "q", "other") == {"other": {0}}
+
+
+def test_nothing_was_answered_before(tmp_path: Path) -> None:
+    directory = tmp_path / "out"
+    assert note_answered(output_with(directory)) is None
+    assert not directory.exists()
+    empty = write_rows(directory / "answers" / "answers-empty.avro", [])
+    path = note_answered(output_with(directory, empty))
+    assert path is not None
+    assert found(path, "q") == {}
+
+
+def test_files_that_are_not_kept_are_not_read(tmp_path: Path) -> None:
+    directory = tmp_path / "out"
+    kept = write_rows(directory / "answers" / "kept.avro", [answer(question_id="kept")])
+    write_rows(directory / "answers" / "left.avro", [answer(question_id="left")])
+    path = note_answered(output_with(directory, kept))
+    assert path is not None
+    assert found(path, "kept", "left") == {"kept": {0}}
+
+
+@pytest.mark.parametrize("count", [9, 10, 11, 25])
+def test_more_rows_than_are_noted_at_once(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append, "_BATCH", 10)
+    file = write_rows(tmp_path / "a.avro", [answer(question_id=f"q{n}") for n in range(count)])
+    with closing(answered_turns([str(file)], str(tmp_path / "turns.sqlite"))) as turns:
+        assert len(turns.of([f"q{n}" for n in range(count + 5)])) == count
+
+
+def test_two_columns_are_enough(tmp_path: Path) -> None:
+    """Rows of a table whose other columns are unlike ours: of an older version, say."""
+    fields = [
+        {"name": "turn_index", "type": "int"},
+        {"name": "other", "type": "bytes"},
+        {"name": "question_id", "type": "string"},
+    ]
+    schema = {"type": "record", "name": "groundrows.answers", "fields": fields}
+    with (tmp_path / "a.avro").open("wb") as file:
+        fastavro.writer(file, schema, [{"question_id": "q", "turn_index": 4, "other": b"x"}])
+    with closing(answered_turns([str(tmp_path / "a.avro")], str(tmp_path / "turns"))) as turns:
+        assert turns.of(["q"]) == {"q": {4}}
+
+
+def test_only_two_columns_are_decoded(tmp_path: Path) -> None:
+    # An answer's text that is no UTF-8 would fail if it were decoded into a string.
+    good = to_avro(answer(question_id="q", answer_text="XXXX"))
+    with (tmp_path / "a.avro").open("wb") as file:
+        fastavro.writer(file, SCHEMAS["answers"], [good], codec="null")
+    body = (tmp_path / "a.avro").read_bytes()
+    assert body.count(b"XXXX") == 1
+    (tmp_path / "a.avro").write_bytes(body.replace(b"XXXX", b"\xff\xff\xff\xff"))
+    with (tmp_path / "a.avro").open("rb") as file, pytest.raises(UnicodeDecodeError):
+        list(fastavro.reader(file))
+    with closing(answered_turns([str(tmp_path / "a.avro")], str(tmp_path / "turns"))) as turns:
+        assert turns.of(["q"]) == {"q": {0}}
+
+
+@pytest.mark.parametrize("damage", [b"no Avro", b"", None])
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, damage: bytes | None) -> None:
+    path = write_rows(tmp_path / "a.avro", [answer()] * 1000)
+    path.write_bytes(path.read_bytes()[:-100] if damage is None else damage)
+    with pytest.raises(UsageError) as raised:
+        answered_turns([str(path)], str(tmp_path / "turns"))
+    assert is_one_sentence(str(raised.value))
+    assert str(path) in str(raised.value)
