@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 
 from pipeline import stopping
-from pipeline.errors import UsageError
+from pipeline.errors import UsageError, one_line
 
 USAGE = """\
 usage: groundrows COMMAND [FLAGS]
@@ -29,18 +30,12 @@ commands:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(USAGE, end="")
-        return 0 if arguments else 2
-    if arguments[0] not in COMMANDS:
-        print(f"groundrows has no command {arguments[0]!r}; `groundrows help` lists them.", file=sys.stderr)
-        return 2
-    if arguments[0] == "emulator":  # it sees to signals and errors itself
+    if arguments[:1] == ["emulator"]:  # it sees to signals and errors itself
         return _emulator(arguments[1:])
     logging.basicConfig(format=_log_format(), level=logging.WARNING)
     with stopping.watched() as signals:
         try:
-            code = COMMANDS[arguments[0]](arguments[1:])
+            code = _command(arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()
             return code
@@ -55,6 +50,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _command(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(USAGE, end="", file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    command = COMMANDS.get(arguments[0])
+    if command is None:
+        raise UsageError(f"There is no command {arguments[0]!r}: `groundrows help` lists those there are.")
+    return command(arguments[1:])
+
+
 def _ended_by(error: BaseException, signals: list[int]) -> int:
     """Say what ended a command; returns the exit code."""
     if signals or isinstance(error, KeyboardInterrupt):
@@ -62,25 +67,29 @@ def _ended_by(error: BaseException, signals: list[int]) -> int:
         return 1
     if isinstance(error, BrokenPipeError) and _nobody_reads():
         return 1
-    from pipeline.sentences import one_line, sentence_of
-
     if isinstance(error, UsageError):
         print(one_line(error), file=sys.stderr)
         return 2
     if os.environ.get("GROUNDROWS_TRACEBACK"):
         raise error
-    print(sentence_of(error), file=sys.stderr)
+    from pipeline.sentences import sentence_of
+
+    print(one_line(sentence_of(error)), file=sys.stderr)
     return 1
 
 
 def _nobody_reads() -> bool:
     """Whether stdout's reader is gone, as `head` goes; what is left to print is then dropped."""
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+        stdout = sys.stdout.fileno()
+    except (AttributeError, OSError):
+        return False
+    poll = select.poll()
+    poll.register(stdout, 0)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stdout)
+    return True
 
 
 def _log_format() -> str:

@@ -290,7 +290,7 @@ def _close_run(plan: Plan, options: RunOptions, result: Any, started: float, als
         return 1
     if _failed_too_often(account, options.max_failure_share):
         print(
-            f"{account.failed:,} of {account.records_read:,} records failed; the rows in "
+            f"Too many records failed, {account.failed:,} of {account.records_read:,}; the rows in "
             f"{where.table('failures')} say why.",
             file=sys.stderr,
         )

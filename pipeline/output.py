@@ -111,6 +111,8 @@ def _errors_named(path: str) -> Iterator[None]:
 
 
 def _check_writable(path: str) -> None:
+    if path != path.encode("utf-8", "replace").decode():
+        raise ValueError("the names of its files would be no UTF-8")
     for name in ("", PRIVATE, *TABLES):
         part = os.path.join(path, name)
         if os.path.lexists(part) and not os.path.isdir(part):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pipeline.errors import one_line
 from pipeline.formats.items import reason_of
 from transforms.generate.errors import SetupError
 from transforms.generate.ledger.base import LedgerError
@@ -13,11 +14,6 @@ _STEP = re.compile(r" ?\[while running '(?P<step>[^']*?)(?:-ptransform-\d+)?'\]"
 # What wraps an error in a worker's text; before the system's own words its name says nothing either.
 _NAMES = re.compile(r"^(?:RuntimeError: )*(?:\w+: (?=\[Errno))?")
 _TELLING = (LedgerError, SetupError)
-
-
-def one_line(text: object) -> str:
-    """The text without its line breaks, which flags and file names may bring along."""
-    return " ".join(str(text).splitlines())
 
 
 def sentence_of(error: BaseException) -> str:

@@ -43,6 +43,12 @@ def address(call_log: Path) -> Iterator[str]:
         yield emulator.address
 
 
+@pytest.fixture(autouse=True)
+def _interpreter_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its settings are a process's own affair, and looking over all that the tests have made takes long."""
+    monkeypatch.setattr(main, "_tune_interpreter", lambda: None)
+
+
 @pytest.fixture
 def groundrows(capsys: pytest.CaptureFixture[str], address: str) -> Groundrows:
     return Groundrows(capsys, "--service=emulator", f"--endpoint={address}")
@@ -107,10 +113,10 @@ def test_an_output_whose_path_is_relative(
     assert len(rows(tmp_path / "a b" / "[out]", "answers")) == 3
 
 
-def test_names_that_are_no_utf8(groundrows: Groundrows, tmp_path: Path) -> None:
+def test_an_archive_whose_name_is_no_utf8(groundrows: Groundrows, tmp_path: Path) -> None:
     archive = write_lines(tmp_path / "\udcff.jsonl", GOOD)
-    assert groundrows("run", f"--input={archive}", f"--output={tmp_path / 'out'}-\udcfe").code == 0
-    assert run_json(tmp_path / "out-\udcfe")["answered"] == 3
+    assert groundrows("run", f"--input={archive}", f"--output={tmp_path / 'out'}").code == 0
+    assert run_json(tmp_path / "out")["answered"] == 3
 
 
 def test_quiet_says_nothing(groundrows: Groundrows, archive: Path, tmp_path: Path) -> None:
@@ -169,13 +175,9 @@ def test_a_run_that_is_taken_up_keeps_its_name_and_its_budget(
 @pytest.mark.parametrize(
     ("good", "bad", "share", "code"),
     [
-        (3, 1, "1", 0),
         (3, 1, "0.25", 0),
         (3, 1, "0.24", 3),
-        (3, 1, "0", 3),
-        (3, 0, "0", 0),
         (0, 2, "1", 3),
-        (0, 0, "0", 0),
     ],
 )
 def test_more_failures_than_were_allowed(
@@ -190,7 +192,7 @@ def test_more_failures_than_were_allowed(
     assert (run["answered"], run["failed"], run["balanced"]) == (good, bad, True)
     if code:
         assert is_one_sentence(result.err)
-        assert f"{bad} of {good + bad} records failed" in result.err
+        assert f"records failed, {bad} of {good + bad};" in result.err
         assert str(tmp_path / "out" / "failures") in result.err
     else:
         assert result.err == ""
@@ -246,7 +248,7 @@ FILES = {
     "no.json": b"no JSON",
     "list.json": b"[]",
     "latin.json": b'{"model": "\xe9"}',
-    "rule.json": b'{"generation_spec": {"temperature": 9}}',
+    "rule.json": b'{"user_labels": {"Upper Case": "x"}}',
     "unknown.json": b'{"systemInstructions": "x"}',
     "question.json": b'{"question": "Why?"}',
     "cut.json.gz": b"\x1f\x8b",
@@ -268,6 +270,7 @@ FILES = {
         (["--output={here}/archive.jsonl"], "is no directory"),
         (["--output={here}/archive.jsonl/below"], "is no directory"),
         (["--output=/proc/nowhere/out"], "--output=/proc/nowhere/out"),
+        (["--output={here}/out-\udcfe"], "no UTF-8"),
         (["--ouput=x"], "--output?"),
         (["--overwrite", "--append"], "only one"),
         (["--request_defaults={here}/none.json"], "none.json"),
@@ -275,10 +278,10 @@ FILES = {
         (["--request_defaults={here}/no.json"], "--request_defaults"),
         (["--request_defaults={here}/list.json"], "--request_defaults"),
         (["--request_defaults={here}/latin.json"], "latin.json"),
-        (["--request_defaults={here}/rule.json"], "temperature"),
+        (["--request_defaults={here}/rule.json"], "user_labels"),
         (["--request_defaults={here}/unknown.json"], "system_instruction"),
         (["--request_defaults={here}/question.json"], "question"),
-        (["--request_defaults={here}/cut.json.gz"], "cut.json.gz"),
+        (["--request_defaults={here}/cut.json.gz"], "--request_defaults"),
         (["--question_template=no field"], "template"),
         (["--question_template={{open"], "template"),
         (["--question_template={{}}"], "template"),

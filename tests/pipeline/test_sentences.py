@@ -10,7 +10,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from pipeline.sentences import one_line, sentence_of
+from pipeline.errors import one_line
+from pipeline.sentences import sentence_of
 from schemas.rows import RowError
 from tests.pipeline.tools import is_one_sentence
 from transforms.generate.errors import SetupError
@@ -131,3 +132,7 @@ def test_very_long_errors_are_cut() -> None:
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\u2028b", "a\x0bb", "a\x85b"])
 def test_line_breaks_of_every_kind(text: str) -> None:
     assert one_line(text) == "a b"
+
+
+def test_bytes_that_are_no_text_can_be_printed() -> None:
+    assert one_line("out-\udcfe").encode() == b"out-\\udcfe"

@@ -120,14 +120,14 @@ class Attempts:
                 sent_at = time.monotonic()
                 first_at = min(first_at, sent_at)
                 success = await self._attempt(request, attempts, tuple(codes), sent_at)
+                line.gate.answered()
                 await keep(success)
                 return success
             except CallError as error:
                 last = error
             finally:
                 line.gate.leave()
-            if last.code == "RESOURCE_EXHAUSTED":
-                line.gate.throttled(sent_at, last.retry_after)
+            line.gate.failed(last, sent_at)
             self._note(last)
             wait = self.policy.wait_seconds(last, attempts, time.monotonic() - first_at)
             if wait is None:

@@ -19,6 +19,7 @@ from schemas.outcome import Answer, Outcome
 from schemas.question import Question
 from transforms.generate.answered import AnsweredTurns
 from transforms.generate.attempts import Attempts, GaveUp, Line, Success
+from transforms.generate.breaker import Breaker
 from transforms.generate.budget import CHUNK, Budget, budget_scope
 from transforms.generate.clients.base import Client
 from transforms.generate.clients.grpc_client import GrpcClient
@@ -76,6 +77,7 @@ class Engine:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="groundrows-ledger")
         self._commit = GroupCommit(self.ledger.put_many, self._executor)
         self._slots = Slots(settings.max_in_flight)
+        self._breaker = Breaker()
         self._lines: dict[int, Line] = {}
         self._budgets: dict[str, Budget] = {}
         self._claims_failed = False
@@ -228,7 +230,7 @@ class Engine:
         if line is None:
             settings = self.settings
             unlimited = settings.requests_per_minute is None and "://" not in settings.rate_limiter
-            gate = Gate(self._slots, self._pacer_of(settings), paced=not unlimited)
+            gate = Gate(self._slots, self._pacer_of(settings), paced=not unlimited, breaker=self._breaker)
             if self.halt.reason is not None:
                 gate.halt()
             line = self._lines[shard] = Line(gate, self._budget(shard))

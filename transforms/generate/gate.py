@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections import deque
 
+from transforms.generate.breaker import Breaker
+from transforms.generate.errors import CallError
 from transforms.generate.pacing.base import Pacer
 
 
@@ -61,8 +63,10 @@ class Gate:
         throttled_seconds: Time in which somebody waited for the pace while a slot was free.
     """
 
-    def __init__(self, slots: Slots, pacer: Pacer, *, paced: bool) -> None:
+    def __init__(self, slots: Slots, pacer: Pacer, *, paced: bool, breaker: Breaker | None = None) -> None:
         self.pacer = pacer
+        self._breaker = breaker or Breaker()
+        self._answered = True
         self.throttled_seconds = 0.0
         self._slots = slots
         self._paced = paced
@@ -80,7 +84,8 @@ class Gate:
         """
         if self._halted:
             raise Halted
-        if not self._paced and not self._retries and not self._firsts and self._slots.try_take():
+        free = not self._paced and not self._retries and not self._firsts and not self._breaker.is_open
+        if free and self._slots.try_take():
             # Unlimited and idle: the pacer still hears of the call, but there is nothing to wait for.
             try:
                 await self.pacer.acquire()
@@ -98,10 +103,32 @@ class Gate:
         """The call has ended: its slot is free."""
         self._slots.give()
 
-    def throttled(self, sent_at: float, retry_after: float | None) -> None:
-        """Pass the service's refusal on to the pacer; from now on the pace matters."""
+    def answered(self) -> None:
+        """A call got its response."""
+        self._answered = True
+        self._breaker.answered()
+
+    def failed(self, error: CallError, sent_at: float) -> None:
+        """A call ended in an error, which says something about the pace or about the service.
+
+        Args:
+            error: The error.
+            sent_at: When the call left, on `time.monotonic`'s clock.
+        """
+        if not error.retryable:
+            self._breaker.answered()
+            return
+        self._breaker.failed()
+        if error.code == "RESOURCE_EXHAUSTED":
+            self._throttled(sent_at, error.retry_after)
+
+    def _throttled(self, sent_at: float, retry_after: float | None) -> None:
+        # From now on the pace matters. A second refusal with no response between it and the first knows of
+        # no lower limit, only that there is none left: that is for the breaker, not for the rate.
         self._paced = True
-        self.pacer.throttled(sent_at, retry_after)
+        if self._answered or retry_after is not None:
+            self._answered = False
+            self.pacer.throttled(sent_at, retry_after)
 
     def halt(self) -> None:
         """Turn away everybody who waits, and whoever comes later."""
@@ -147,6 +174,7 @@ class Gate:
         before = time.monotonic()
         try:
             await self.pacer.acquire()
+            await self._breaker.pass_one()
         except BaseException:
             self._slots.give()
             raise

@@ -9,6 +9,7 @@ import pytest
 
 from tests.transforms.generate.support import LOCATION, HandClient, echo, make_question, response, run
 from transforms.generate.attempts import Attempts, GaveUp, Line, Success
+from transforms.generate.breaker import Breaker
 from transforms.generate.budget import Budget
 from transforms.generate.conversation import turn_request
 from transforms.generate.errors import (
@@ -49,6 +50,10 @@ async def forget(success):
     """Keeps nothing."""
 
 
+class NeverOpen(Breaker):
+    is_open = False
+
+
 class Desk:
     """Attempts with everything around them, to be made inside a running loop."""
 
@@ -64,10 +69,16 @@ class Desk:
         deadline=20.0,
         paced=False,
         pacer=None,
+        breaker=None,
     ):
         self.client = HandClient(behaviour)
         self.slots = Slots(slots)
-        self.gate = Gate(self.slots, pacer or LocalPacer(per_second), paced=paced or per_second != math.inf)
+        self.gate = Gate(
+            self.slots,
+            pacer or LocalPacer(per_second),
+            paced=paced or per_second != math.inf,
+            breaker=breaker,
+        )
         self.line = Line(self.gate, budget)
         self.halts = 0
         self.attempts = Attempts(
@@ -176,8 +187,8 @@ def test_transient_codes_are_tried_to_the_last_attempt_and_no_further(code):
         assert result.retry_codes == (code,) * 3
         assert "4th time" in result.error.message
         assert desk.client.log == ["q"] * 4
-        # Only a refusal for the quota says anything about the pace.
-        assert len(desk.gate.pacer.refusals) == (4 if code == "RESOURCE_EXHAUSTED" else 0)
+        # Only a refusal for the quota says anything about the pace, and only the first, while none gets through.
+        assert len(desk.gate.pacer.refusals) == (1 if code == "RESOURCE_EXHAUSTED" else 0)
 
     run(scenario())
 
@@ -197,7 +208,8 @@ def test_every_other_code_is_asked_once(code):
 @pytest.mark.parametrize("most", [1, 2, 7])
 def test_nothing_is_asked_more_often_than_allowed(most):
     async def scenario():
-        desk = Desk(failing("UNAVAILABLE"), policy=RetryPolicy(most, 600.0, 0.001))
+        # The breaker would let these out one by one; here it is the attempts that are counted.
+        desk = Desk(failing("UNAVAILABLE"), policy=RetryPolicy(most, 600.0, 0.001), breaker=NeverOpen())
         results = await desk.ask_all([f"q{number}" for number in range(50)])
         assert {result.attempts for result in results} == {most}
         assert set(Counter(desk.client.log).values()) == {most}

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from tests.transforms.generate.support import run
+from transforms.generate.errors import CallError
 from transforms.generate.gate import Gate, Halted, Slots
 
 
@@ -289,7 +290,7 @@ def test_a_refusal_reaches_the_pacer_and_makes_an_open_gate_paced():
     async def scenario():
         pacer = HandPacer()
         callers = Callers(Gate(Slots(5), pacer, paced=False))
-        callers.gate.throttled(12.5, 3.0)
+        callers.gate.failed(CallError("RESOURCE_EXHAUSTED", "slow down", 3.0), 12.5)
         assert pacer.refusals == [(12.5, 3.0)]
         for name in range(3):
             callers.start(name)
