@@ -72,11 +72,27 @@ class GenerateAnswers(beam.PTransform):
             raise ValueError(
                 "max_requests over windows needs a ledger to be counted in: name one, or ask before windowing"
             )
+        if questions.is_bounded and isinstance(questions.windowing.windowfn, GlobalWindows):
+            return (
+                questions
+                | KeyByShard(self._settings.pacing_shards)
+                | "Note timestamps" >> beam.Map(_with_timestamp).with_output_types(tuple[int, Any])
+                | "GroupByShard" >> beam.GroupByKey()
+                | "CallGroups" >> beam.ParDo(_GenerateGroupFn(*arguments)).with_output_types(Outcome)
+            )
         return (
             questions
             | KeyByShard(self._settings.pacing_shards)
             | "CallByShard" >> beam.ParDo(_GenerateShardFn(*arguments)).with_output_types(Outcome)
         )
+
+
+def _with_timestamp(
+    keyed: tuple[int, Question], timestamp: Any = beam.DoFn.TimestampParam
+) -> tuple[int, tuple[Question, Any]]:
+    # Grouping would leave the end of the window in its place.
+    shard, question = keyed
+    return shard, (question, timestamp)
 
 
 class _Calling(beam.DoFn):
@@ -159,8 +175,25 @@ class _GenerateFn(_Calling):
         yield from self._add(0, question, timestamp, window)
 
 
+class _GenerateGroupFn(_Calling):
+    """Calls for all of a shard's questions as one element: a bounded input's way to one worker a shard.
+
+    Keyed state would do it too, but the local runner gives a stateful step one worker however many there
+    are. A group is worked off in one piece, so its share of the budget needs no keeping either.
+    """
+
+    def process(
+        self,
+        group: tuple[int, Iterable[tuple[Question, Any]]],
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[WindowedValue]:
+        shard, questions = group
+        for question, timestamp in questions:
+            yield from self._add(shard, question, timestamp, window)
+
+
 class _GenerateShardFn(_Calling):
-    """Calls for shards, each of which is on one worker at a time because its state is.
+    """Calls for shards of a stream, each of which is on one worker at a time because its state is.
 
     The state holds how much of the shard's budget is spent at most, and who says so: what is spent, and
     every attempt that the bundle's questions may still make. It can only be written while an element of the

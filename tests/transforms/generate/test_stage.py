@@ -40,12 +40,13 @@ def questions(count, seconds=1.0):
     return [make_question(f"q{number}", second=number * seconds) for number in range(count)]
 
 
-def run(asked, calls, client_of=pipelines.uneven_client, windowing=None, **options):
-    """Run a pipeline over the questions; its result."""
+def run(asked, calls, client_of=pipelines.uneven_client, windowing=None, bounded=True, **options):
+    """Run a pipeline over the questions; its result. Without `bounded` the graph is built as for a stream."""
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions.from_dictionary(options))
     source = pipeline | beam.Create(asked) | beam.Map(pipelines.stamped)
     if windowing is not None:
         source = source | beam.WindowInto(windowing)
+    source.is_bounded = bounded
     source | GenerateAnswers(calls, client_of) | beam.ParDo(pipelines.Collect())
     result = pipeline.run()
     result.wait_until_finish()
@@ -104,8 +105,9 @@ def test_a_question_in_several_windows_has_its_outcome_in_each():
     assert codes_of(outcomes()) == {"OK": 20}
 
 
+@pytest.mark.parametrize("bounded", [True, False], ids=["grouped", "in state"])
 @pytest.mark.parametrize("shards", [1, 2, 7])
-def test_sharded_calling_ends_the_same(shards):
+def test_sharded_calling_ends_the_same(shards, bounded):
     asked = questions(60)
     run(asked, make_settings(batch_size=4), pipelines.shaky_client)
     expected = {
@@ -113,7 +115,8 @@ def test_sharded_calling_ends_the_same(shards):
         for outcome in outcomes()
     }
     pipelines.forget_everything()
-    run(asked, make_settings(batch_size=4, **SHARDED, pacing_shards=shards), pipelines.shaky_client)
+    settings = make_settings(batch_size=4, **SHARDED, pacing_shards=shards)
+    run(asked, settings, pipelines.shaky_client, bounded=bounded)
     assert expected == {
         outcome.question.question_id: (codes_of([outcome]), outcome.calls, outcome.retry_codes)
         for outcome in outcomes()
@@ -175,9 +178,10 @@ def test_a_source_of_many_bundles_is_one_run():
 
 @pytest.mark.parametrize("limit", [1, 13, 60])
 @pytest.mark.parametrize("shards", [1, 4])
-def test_a_budget_in_keyed_state_is_kept_to_the_call(limit, shards):
+@pytest.mark.parametrize("bounded", [True, False], ids=["grouped", "in state"])
+def test_a_budget_without_a_ledger_is_kept_to_the_call(limit, shards, bounded):
     calls = make_settings(max_requests=limit, batch_size=5, **SHARDED, pacing_shards=shards)
-    run(questions(100), calls, pipelines.shaky_client)
+    run(questions(100), calls, pipelines.shaky_client, bounded=bounded)
     made = sum(len(client.log) for client in pipelines.clients)
     assert made == sum(outcome.calls for outcome in outcomes()) == limit
     assert len(outcomes()) == 100
