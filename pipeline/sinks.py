@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import apache_beam as beam
@@ -20,12 +22,14 @@ from fastavro.write import Writer
 
 from pipeline.files import make_directory, move, open_for_writing
 from pipeline.output import STAGING, Output
-from schemas.rows import Row, to_avro
+from schemas.rows import Row, encode
 from schemas.tables import SCHEMAS, TABLES
 
 # The codec every reader has, BigQuery's loads included.
 CODEC = "deflate"
 ROWS_PER_FILE = 1_000_000
+# Before compression. Readers take a block at a time; past this size it compresses no better.
+BLOCK_BYTES = 64_000
 _EVERYTHING = GlobalWindow()
 ROWS = "groundrows.rows"
 """Namespace of the counters of rows written, which bear the tables' names."""
@@ -67,6 +71,8 @@ class RowFile:
         self.rows = 0
         self._file = open_for_writing(path)
         self._writer = Writer(self._file, SCHEMAS[table], codec=CODEC)
+        self._block = bytearray()
+        self._block_rows = 0
 
     def write(self, row: Row) -> None:
         """Add a row.
@@ -74,13 +80,31 @@ class RowFile:
         Raises:
             RowError: It does not fit its schema.
         """
-        self._writer.write(to_avro(row))
+        self._block += encode(row)
+        self._block_rows += 1
         self.rows += 1
+        if len(self._block) >= BLOCK_BYTES:
+            self._end_block()
 
     def close(self) -> None:
         """Write out what is buffered and close the file."""
+        if self._block_rows:
+            self._end_block()
         self._writer.flush()
         self._file.close()
+
+    def _end_block(self) -> None:
+        self._writer.write_block(_Block(self._block_rows, BytesIO(self._block)))
+        self._block = bytearray()
+        self._block_rows = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block as fastavro's writer takes it: rows that are encoded, and not compressed."""
+
+    num_records: int
+    bytes_: BytesIO
 
 
 class _WriteFn(beam.DoFn):

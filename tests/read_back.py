@@ -1,14 +1,27 @@
-"""What a reader gives for what a writer was given."""
+"""What a reader that is not ours makes of a row."""
 
+import dataclasses
+from io import BytesIO
 from typing import Any
 
+import fastavro
 
-def read_back(value: Any) -> Any:
-    """The value as it comes back from a file: a union's branch is named to the writer only."""
+from schemas.rows import Row, encode
+from schemas.tables import SCHEMAS
+
+
+def read_back(row: Row) -> dict[str, Any]:
+    """The row, encoded by us and read by fastavro; nothing is left over."""
+    data = BytesIO(encode(row))
+    read: Any = fastavro.schemaless_reader(data, SCHEMAS[row.TABLE], None)
+    assert not data.read(), f"bytes behind a row of {row.TABLE}"
+    return dict(read)
+
+
+def as_read(value: Any) -> Any:
+    """A row, or a value in one, in the shape in which a reader gives it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_read(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, tuple):
-        return read_back(value[1])
-    if isinstance(value, dict):
-        return {name: read_back(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [read_back(item) for item in value]
+        return [as_read(item) for item in value]
     return value

@@ -10,8 +10,9 @@ from typing import Any
 
 import fastavro
 
-from schemas.rows import AnswerRow, FailureRow, Row, to_avro
+from schemas.rows import AnswerRow, FailureRow, Row
 from schemas.tables import SCHEMAS
+from tests.read_back import as_read
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 
@@ -79,5 +80,5 @@ def failure(**changes: Any) -> FailureRow:
 def write_rows(path: Path, rows: Iterable[Row], table: str = "answers") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        fastavro.writer(file, SCHEMAS[table], [to_avro(row) for row in rows])
+        fastavro.writer(file, SCHEMAS[table], [as_read(row) for row in rows])
     return path

@@ -13,10 +13,10 @@ from pipeline import append
 from pipeline.append import answered_turns, note_answered
 from pipeline.errors import UsageError
 from pipeline.output import Output
-from schemas.rows import to_avro
 from schemas.tables import SCHEMAS
 from tests.pipeline.made import answer, failure, write_rows
 from tests.pipeline.tools import is_one_sentence
+from tests.read_back import as_read
 from transforms.generate.answered import AnsweredTurns
 
 
@@ -112,7 +112,7 @@ def test_two_columns_are_enough(tmp_path: Path) -> None:
 
 def test_only_two_columns_are_decoded(tmp_path: Path) -> None:
     # An answer's text that is no UTF-8 would fail if it were decoded into a string.
-    good = to_avro(answer(question_id="q", answer_text="XXXX"))
+    good = as_read(answer(question_id="q", answer_text="XXXX"))
     with (tmp_path / "a.avro").open("wb") as file:
         fastavro.writer(file, SCHEMAS["answers"], [good], codec="null")
     body = (tmp_path / "a.avro").read_bytes()
