@@ -13,9 +13,8 @@ from pipeline.quantiles import WriteQuantiles
 from pipeline.sinks import WriteRows
 from pipeline.sources import Archive, ReadArchives
 from schemas.question import RecordSettings
-from schemas.tables import TABLES
 from transforms import parse
-from transforms.flatten import FailureRows, FlattenAnswers, FlattenSettings
+from transforms.flatten import FailureRows, FlattenOutcomes, FlattenSettings
 from transforms.generate.settings import CallSettings
 from transforms.generate.stage import GenerateAnswers
 from transforms.parse import ParseQuestions
@@ -48,11 +47,11 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
         # Or whoever reads an archive would ask all its questions too.
         questions = questions | "Spread" >> beam.Reshuffle()
     outcomes = questions | "Generate" >> GenerateAnswers(plan.calls)
-    rows = outcomes | "Flatten" >> FlattenAnswers(plan.rows)
+    rows = outcomes | "Flatten" >> FlattenOutcomes(plan.rows)
 
-    for table in TABLES:
-        rows[table] | f"Write {table}" >> WriteRows(table, plan.output)
+    rows | "Write" >> WriteRows(plan.output)
+    rows | "Quantiles" >> WriteQuantiles(plan.output)
     for stage, failures in (("read", read[sources.FAILURES]), ("parse", parsed[parse.FAILURES])):
         failed = failures | f"Rows of {stage} failures" >> FailureRows(plan.rows.run_id)
-        failed | f"Write {stage} failures" >> WriteRows("failures", plan.output)
-    rows["answers"] | "Quantiles" >> WriteQuantiles(plan.output)
+        alone = failed | f"Each {stage} failure" >> beam.Map(lambda row: (row,))
+        alone | f"Write {stage} failures" >> WriteRows(plan.output)

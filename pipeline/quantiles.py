@@ -13,6 +13,7 @@ from datasketches import kll_doubles_sketch
 from pipeline.files import make_directory, open_for_writing, read_json
 from pipeline.output import STAGING, Output
 from schemas.rows import AnswerRow
+from transforms.flatten import Rows
 
 MEASURES = ("latency_ms", "grounding_score", "support_coverage")
 RANKS = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
@@ -62,7 +63,7 @@ class Sketches:
 
 
 class WriteQuantiles(beam.PTransform):
-    """PCollection of AnswerRow -> a small file, which `read_quantiles` reads when the run is over."""
+    """PCollection of `Rows` -> a small file, which `read_quantiles` reads when the run is over."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()
@@ -81,8 +82,9 @@ class _SketchFn(beam.CombineFn):
     def create_accumulator(self) -> Sketches:
         return Sketches()
 
-    def add_input(self, sketches: Sketches, row: AnswerRow) -> Sketches:
-        sketches.add(row)
+    def add_input(self, sketches: Sketches, rows: Rows) -> Sketches:
+        for row in rows.answers:
+            sketches.add(row)
         return sketches
 
     def merge_accumulators(self, accumulators: Iterable[Sketches]) -> Sketches:

@@ -16,7 +16,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
-from apache_beam.transforms.window import GlobalWindow, GlobalWindows
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 from fastavro.write import Writer
 
@@ -30,36 +30,30 @@ CODEC = "deflate"
 ROWS_PER_FILE = 1_000_000
 # Before compression. Readers take a block at a time; past this size it compresses no better.
 BLOCK_BYTES = 64_000
-_EVERYTHING = GlobalWindow()
 ROWS = "groundrows.rows"
 """Namespace of the counters of rows written, which bear the tables' names."""
 
 
 class WriteRows(beam.PTransform):
-    """PCollection of one table's rows -> PCollection of the final names of its files.
+    """PCollection of groups of rows, of whichever tables -> PCollection of the final names of their files.
 
     Args:
-        table: The table.
         output: Where the run writes.
         rows_per_file: When to start another file.
     """
 
-    def __init__(self, table: str, output: Output, rows_per_file: int = ROWS_PER_FILE) -> None:
+    def __init__(self, output: Output, rows_per_file: int = ROWS_PER_FILE) -> None:
         super().__init__()
-        self._table = table
         self._output = output
         self._rows_per_file = rows_per_file
 
-    def expand(self, rows: Any) -> Any:
+    def expand(self, groups: Any) -> Any:
         """Write files, wait until all are whole, give them their names."""
-        # Asking for each row's window costs as much as writing a row of claims; where there is only one, we
-        # know it.
-        write = _WriteFn if isinstance(rows.windowing.windowfn, GlobalWindows) else _WriteWindowsFn
         return (
-            rows
-            | "Write" >> beam.ParDo(write(self._table, self._output, self._rows_per_file))
-            | "Together" >> beam.GroupBy(lambda name: 0)
-            | "Publish" >> beam.ParDo(_PublishFn(self._output.table(self._table)))
+            groups
+            | "Write" >> beam.ParDo(_WriteFn(self._output, self._rows_per_file))
+            | "Together" >> beam.GroupByKey()
+            | "Publish" >> beam.ParDo(_PublishFn(self._output))
         )
 
 
@@ -108,57 +102,59 @@ class _Block:
 
 
 class _WriteFn(beam.DoFn):
-    def __init__(self, table: str, output: Output, rows_per_file: int) -> None:
-        self._table = table
+    """Groups of rows -> pairs of a table and a file that is whole."""
+
+    def __init__(self, output: Output, rows_per_file: int) -> None:
         self._output = output
         self._rows_per_file = rows_per_file
-        self._rows = Metrics.counter(ROWS, table)
+        self._rows = {table: Metrics.counter(ROWS, table) for table in TABLES}
 
     def start_bundle(self) -> None:
-        self._files: dict[Any, RowFile] = {}
+        self._files: dict[tuple[str, Any], RowFile] = {}
 
-    def process(self, row: Row) -> list[str] | None:
-        return self._add(row, _EVERYTHING)
-
-    def _add(self, row: Row, window: Any) -> list[str] | None:
-        file = self._files.get(window)
-        if file is None:
-            file = self._files[window] = self._new_file(window)
-        file.write(row)
-        return [self._closed(self._files.pop(window))] if file.rows >= self._rows_per_file else None
+    def process(self, group: Iterable[Row], window: Any = beam.DoFn.WindowParam) -> list[tuple[str, str]]:
+        full = []
+        for row in group:
+            key = (row.TABLE, window)
+            file = self._files.get(key)
+            if file is None:
+                file = self._files[key] = self._new_file(row.TABLE, window)
+            file.write(row)
+            if file.rows >= self._rows_per_file:
+                full.append(self._closed(row.TABLE, self._files.pop(key)))
+        return full
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        for window, file in self._files.items():
-            yield WindowedValue(self._closed(file), window.max_timestamp(), (window,))
+        for (table, window), file in self._files.items():
+            yield WindowedValue(self._closed(table, file), window.max_timestamp(), (window,))
         self._files = {}
 
-    def _new_file(self, window: Any) -> RowFile:
+    def _new_file(self, table: str, window: Any) -> RowFile:
         # Each bundle's attempt has a directory entry of its own, so that one tried again leaves no trace
         # but a file that is never published.
         directory = self._output.private(STAGING)
         make_directory(directory)
-        name = f"{self._table}{_window_part(window)}-{uuid.uuid4().hex}.avro"
-        return RowFile(FileSystems.join(directory, name), self._table)
+        name = f"{table}{_window_part(window)}-{uuid.uuid4().hex}.avro"
+        return RowFile(FileSystems.join(directory, name), table)
 
-    def _closed(self, file: RowFile) -> str:
+    def _closed(self, table: str, file: RowFile) -> tuple[str, str]:
         file.close()
-        self._rows.inc(file.rows)
-        return file.path
-
-
-class _WriteWindowsFn(_WriteFn):
-    def process(self, row: Row, window: Any = beam.DoFn.WindowParam) -> list[str] | None:
-        return self._add(row, window)
+        self._rows[table].inc(file.rows)
+        return table, file.path
 
 
 class _PublishFn(beam.DoFn):
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
+    """A table's files -> their final names, which they have from now on."""
 
-    def process(self, group: tuple[int, Iterable[str]]) -> Iterator[str]:
-        make_directory(self._directory)
-        for staged in group[1]:
-            final = FileSystems.join(self._directory, FileSystems.split(staged)[1])
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def process(self, group: tuple[str, Iterable[str]]) -> Iterator[str]:
+        table, files = group
+        directory = self._output.table(table)
+        make_directory(directory)
+        for staged in files:
+            final = FileSystems.join(directory, FileSystems.split(staged)[1])
             # A bundle that is tried again finds its earlier try's work done.
             if FileSystems.exists(staged):
                 move(staged, final)

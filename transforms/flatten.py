@@ -136,6 +136,22 @@ def failure_row(failure: Failure, settings: FlattenSettings) -> FailureRow:
     )
 
 
+class FlattenOutcomes(beam.PTransform):
+    """PCollection of `Outcome` → PCollection of `Rows`: all rows of an outcome as one element.
+
+    Every outcome counts once, in the counters of `COUNTERS`. Passing rows on one by one costs Beam as much
+    as making them, so a sink for all tables takes them from here; `FlattenAnswers` sorts them by table.
+    """
+
+    def __init__(self, settings: FlattenSettings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def expand(self, outcomes: beam.PCollection[Outcome]) -> beam.PCollection[Rows]:
+        """Return the rows, an element an outcome."""
+        return outcomes | beam.ParDo(_FlattenFn(self._settings))
+
+
 class FlattenAnswers(beam.PTransform):
     """PCollection of `Outcome` → a PCollection of rows per table: `rows["answers"]`, `rows["failures"]` …
 
@@ -148,7 +164,11 @@ class FlattenAnswers(beam.PTransform):
 
     def expand(self, outcomes: beam.PCollection[Outcome]) -> Any:
         """Return the tagged outputs, one for each of `TABLES`."""
-        return outcomes | beam.ParDo(_FlattenFn(self._settings)).with_outputs(*TABLES)
+        return (
+            outcomes
+            | FlattenOutcomes(self._settings)
+            | "ByTable" >> beam.FlatMap(_by_table).with_outputs(*TABLES)
+        )
 
 
 class FailureRows(beam.PTransform):
@@ -169,18 +189,26 @@ class FailureRows(beam.PTransform):
 class _FlattenFn(beam.DoFn):
     def __init__(self, settings: FlattenSettings) -> None:
         self._settings = settings
+        self._answered = Metrics.counter(COUNTERS, "answered")
+        self._duplicates = Metrics.counter(COUNTERS, "duplicates")
+        self._already_answered = Metrics.counter(COUNTERS, "already_answered")
 
-    def process(self, outcome: Outcome) -> Iterable[Any]:
+    def process(self, outcome: Outcome) -> tuple[Rows]:
         rows = flatten(outcome, self._settings)
         if rows.answered:
-            Metrics.counter(COUNTERS, "answered").inc()
+            self._answered.inc()
         elif rows.failures:
             _count_failure(rows.failures[0])
+        elif outcome.skip == "duplicate":
+            self._duplicates.inc()
         else:
-            skipped = "duplicates" if outcome.skip == "duplicate" else "already_answered"
-            Metrics.counter(COUNTERS, skipped).inc()
-        for row in rows:
-            yield beam.pvalue.TaggedOutput(row.TABLE, row)
+            self._already_answered.inc()
+        return (rows,)
+
+
+def _by_table(rows: Rows) -> Iterator[Any]:
+    for row in rows:
+        yield beam.pvalue.TaggedOutput(row.TABLE, row)
 
 
 class _FailureFn(beam.DoFn):

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from pipeline.output import Output
 from pipeline.quantiles import MEASURES, RANKS, Sketches, WriteQuantiles, read_quantiles
 from tests.pipeline.made import answer
+from transforms.flatten import Rows
 
 
 def sketches(values: Sequence[float]) -> Sketches:
@@ -137,7 +138,8 @@ def where(tmp_path: Path) -> Output:
 def test_through_a_pipeline(where: Output, count: int) -> None:
     values = [random.Random(count).lognormvariate(5, 1) for _ in range(count)]
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
-    made = pipeline | beam.Create([answer(latency_ms=value) for value in values], reshuffle=False)
+    groups = [Rows((answer(latency_ms=value),), (), (), (), answered=True) for value in values]
+    made = pipeline | beam.Create(groups, reshuffle=False)
     _ = made | WriteQuantiles(where)
     pipeline.run().wait_until_finish()
     found = read_quantiles(where)

@@ -48,7 +48,7 @@ def write(
         made = made | beam.WindowInto(window)
     if then is not None:
         made = made | beam.ParDo(then)
-    _ = made | WriteRows(table, where, rows_per_file)
+    _ = made | beam.Map(lambda row: (row,)) | WriteRows(where, rows_per_file)
     result = pipeline.run()
     result.wait_until_finish()
     return {name: count for (space, name), count in counters_of(result).items() if space == ROWS}
@@ -227,7 +227,7 @@ def a_staged_file(where: Output, name: str = "answers-1.avro") -> str:
 
 
 def publish(where: Output, *paths: str) -> list[str]:
-    return list(sinks._PublishFn(where.table("answers")).process((0, paths)))
+    return list(sinks._PublishFn(where).process(("answers", paths)))
 
 
 def test_publishing_gives_the_final_name(where: Output) -> None:
