@@ -69,6 +69,7 @@ def carry_out(
     beam_options = PipelineOptions(list(options.runner_flags))
     pacing = _pacing(options, beam_options)
     ledger = _ledger(options, beam_options)
+    _check_budget_is_shared(options, beam_options, pacing[0], ledger)
     output.check(options.output, overwrite=options.overwrite, append=options.append)
     if options.endpoint is not None and options.endpoint.secure:
         _check_credentials()
@@ -200,6 +201,18 @@ def _call_settings(
         share_identical=options.share_identical,
         answered_path=note_answered(where),
     )
+
+
+def _check_budget_is_shared(
+    options: RunOptions, beam_options: PipelineOptions, limiter: str, ledger: str
+) -> None:
+    """A budget must be counted in one place, or cut into parts."""
+    apart = _worker_processes(beam_options) != 1 and ledger == "none" and limiter != "sharded"
+    if options.max_requests is not None and apart:
+        raise UsageError(
+            "--max_requests can't be kept by several workers that share nothing: give --ledger, or "
+            "--rate_limiter=sharded."
+        )
 
 
 def _shards(options: RunOptions) -> int:

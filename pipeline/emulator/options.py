@@ -21,6 +21,7 @@ class EmulatorOptions:
             prebuilt answer without looking at the request.
         latency: How long an accepted call takes.
         requests_per_minute: The quota; None for no limit, 0 for one that is always used up.
+        retry_info: Whether a call beyond the quota is told when to come back; many services say nothing.
         limits_file: JSON `{"requests_per_minute": N}` that overrules the above, read at the start and on
             SIGHUP.
         faults: (name, share of calls) pairs.
@@ -34,6 +35,7 @@ class EmulatorOptions:
     answers: Literal["extractive", "canned"] = "extractive"
     latency: Latency = Latency(0.0)  # noqa: RUF009 - frozen, so one for all is no danger
     requests_per_minute: int | None = None
+    retry_info: bool = True
     limits_file: Path | None = None
     faults: tuple[tuple[str, float], ...] = ()
     seed: int = 0
@@ -59,6 +61,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--requests_per_minute", metavar="N", help="quota; 0 is always used up (default: no limit)"
+    )
+    parser.add_argument(
+        "--no_retry_info", action="store_true", help="refuse without saying when a slot is free"
     )
     parser.add_argument(
         "--limits_file", metavar="FILE", help='{"requests_per_minute": N}, read at the start and on SIGHUP'
@@ -89,6 +94,7 @@ def from_args(args: argparse.Namespace) -> EmulatorOptions:
         answers=args.answers,
         latency=parse_latency(args.latency),
         requests_per_minute=None if limit is None else _whole("--requests_per_minute", limit),
+        retry_info=not args.no_retry_info,
         limits_file=_path(args.limits_file),
         faults=parse_faults(args.faults),
         seed=_whole("--seed", args.seed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -111,7 +112,8 @@ class Service:
         if refusal is None:
             retry_seconds = self._limit.admit(now)
             if retry_seconds is not None:
-                refusal = quota_exhausted(self._limit.per_minute, retry_seconds)
+                told = retry_seconds if self._options.retry_info else math.inf
+                refusal = quota_exhausted(self._limit.per_minute, told)
         prompt = turns[-1] if turns else ""
         fault = self._faults.draw(prompt) if self._faults and refusal is None else None
         if self._log:

@@ -45,9 +45,9 @@ def bad_request(violations: Iterable[tuple[str, str]]) -> Refusal:
 
 
 def quota_exhausted(per_minute: int | None, retry_seconds: float) -> Refusal:
-    """Refuse a call beyond the quota; `retry_seconds` is infinite when no waiting helps."""
+    """Refuse a call beyond the quota; `retry_seconds` is infinite when nothing is said of it."""
     if math.isinf(retry_seconds):
-        return refuse("RESOURCE_EXHAUSTED", "The quota is used up and no slot becomes free.")
+        return refuse("RESOURCE_EXHAUSTED", "The quota is used up; when a slot becomes free is not said.")
     retry = error_details_pb2.RetryInfo()
     retry.retry_delay.FromMilliseconds(math.ceil(retry_seconds * 1000))
     message = (

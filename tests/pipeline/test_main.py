@@ -238,6 +238,8 @@ def test_a_law_that_does_not_hold_is_a_failed_run(
 
 # -- refused -----------------------------------------------------------------------------------------------
 
+TWO_PROCESSES = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+
 
 @pytest.fixture
 def no_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +293,7 @@ FILES = {
         (["--question_field=facts"], "facts"),
         (["--rate_limiter=sharded", "--pacing_shards=4", "--requests_per_minute=7"], "at most 3"),
         (["--pacing_shards=4", "--requests_per_minute=7"], "at most 3"),
+        (["--max_requests=5", "--ledger=none", "--rate_limiter=local", *TWO_PROCESSES], "share nothing"),
         (["--ledger=sqlite://{here}/ledger.txt"], "ledger.txt"),
         (["--ledger=sqlite://{here}"], "{here}"),
         (["--ledger=sqlite:///proc/nowhere/ledger"], "/proc/nowhere/ledger"),

@@ -94,6 +94,15 @@ def test_a_quota_of_zero_offers_no_wait(ask: Callable[..., Any]) -> None:
     assert not status_pb2.Status.FromString(outcome.details).details
 
 
+def test_a_quota_may_keep_its_wait_to_itself(ask: Callable[..., Any]) -> None:
+    service = Service(EmulatorOptions(requests_per_minute=1, retry_info=False))
+    assert isinstance(call(service, ask("Why?")).outcome, bytes)
+    outcome = call(service, ask("Why?")).outcome
+    assert isinstance(outcome, Refusal)
+    assert outcome.code == "RESOURCE_EXHAUSTED"
+    assert not status_pb2.Status.FromString(outcome.details).details
+
+
 def test_a_refused_call_takes_no_time_and_no_draw(ask: Callable[..., Any]) -> None:
     slow = EmulatorOptions(latency=Latency(5.0), requests_per_minute=1)
     service = Service(slow)
