@@ -245,7 +245,7 @@ def _tune_interpreter() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
-    sys.setswitchinterval(0.0005)
+    sys.setswitchinterval(0.002)
 
 
 def _execute(pipeline: beam.Pipeline, plan: Plan, *, quiet: bool) -> Any:
