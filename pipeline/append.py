@@ -13,13 +13,17 @@ from fastavro import reader
 from pipeline.errors import UsageError
 from pipeline.formats.items import reason_of
 from pipeline.output import STAGING, Output
-from transforms.generate.answered import AnsweredTurns
+from transforms.generate.answered import AnsweredTurns, turn_name
 
-# Only these two columns are decoded into Python; the rest is skipped over.
+# Only these columns are decoded into Python; the rest is skipped over.
 _COLUMNS = {
     "type": "record",
     "name": "groundrows.answers",
-    "fields": [{"name": "question_id", "type": "string"}, {"name": "turn_index", "type": "int"}],
+    "fields": [
+        {"name": "question_id", "type": "string"},
+        {"name": "turn_index", "type": "int"},
+        {"name": "question", "type": "string", "default": ""},
+    ],
 }
 _BATCH = 10_000
 
@@ -57,7 +61,7 @@ def _turns(path: str) -> Iterator[tuple[str, int]]:
     try:
         with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             for row in reader(file, reader_schema=_COLUMNS):
-                yield row["question_id"], row["turn_index"]
+                yield turn_name(row["question_id"], row["question"]), row["turn_index"]
     except Exception as error:
         raise UsageError(
             f"What is answered in {path} can't be read: {reason_of(error)}; mend the file or take it away."

@@ -15,6 +15,16 @@ example:
 """
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help that names the default of every flag that has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        said = action.help or ""
+        if action.default in (None, False, "", argparse.SUPPRESS) or "default" in said:
+            return said
+        return f"{said} (default: %(default)s)".strip()
+
+
 class FlagParser(argparse.ArgumentParser):
     """An argument parser that raises `UsageError` instead of printing its usage and leaving."""
 
@@ -29,9 +39,13 @@ def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> No
     if inputs:
         source.add_argument("--input", metavar="GLOB[,GLOB]", help="archives of questions; local or gs://")
         source.add_argument(
-            "--input_subscription", metavar="SUBSCRIPTION", help="a Pub/Sub subscription instead"
+            "--input_subscription",
+            metavar="SUBSCRIPTION",
+            help="a Pub/Sub subscription instead; not supported yet",
         )
-        source.add_argument("--input_topic", metavar="TOPIC", help="a Pub/Sub topic instead")
+        source.add_argument(
+            "--input_topic", metavar="TOPIC", help="a Pub/Sub topic instead; not supported yet"
+        )
     source.add_argument("--question_field", default="question", metavar="NAME", help="the field to ask")
     source.add_argument("--id_field", default="id", metavar="NAME", help="the field that names a question")
     source.add_argument(
@@ -49,8 +63,12 @@ def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> No
     service.add_argument(
         "--location", metavar="projects/P/locations/L", help="the API's location; picks the endpoint"
     )
-    service.add_argument("--api_version", default="v1", choices=("v1", "v1beta", "v1alpha"))
-    service.add_argument("--transport", default="grpc", choices=("grpc", "rest"))
+    service.add_argument(
+        "--api_version", default="v1", choices=("v1", "v1beta", "v1alpha"), help="v1alpha: not supported yet"
+    )
+    service.add_argument(
+        "--transport", default="grpc", choices=("grpc", "rest"), help="rest: not supported yet"
+    )
     service.add_argument(
         "--emulator_flags", default="", metavar="TEXT", help="flags for the emulator that the run starts"
     )
@@ -99,7 +117,11 @@ def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> No
     output.add_argument(
         "--keep_response", action="store_true", help="keep the raw response beside each answer"
     )
-    output.add_argument("--overwrite", action="store_true", help="replace a finished run's rows")
+    output.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace a finished run's rows; stored answers are not asked again unless --ledger=none",
+    )
     output.add_argument("--append", action="store_true", help="ask only what is not answered there yet")
     output.add_argument(
         "--max_failure_share",

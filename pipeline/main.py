@@ -69,7 +69,7 @@ def carry_out(
     beam_options = PipelineOptions(list(options.runner_flags))
     pacing = _pacing(options, beam_options)
     ledger = _ledger(options, beam_options)
-    _check_budget_is_shared(options, beam_options, pacing[0], ledger)
+    _check_sharing(options, beam_options, pacing[0], ledger)
     output.check(options.output, overwrite=options.overwrite, append=options.append)
     if options.endpoint is not None and options.endpoint.secure:
         _check_credentials()
@@ -203,12 +203,15 @@ def _call_settings(
     )
 
 
-def _check_budget_is_shared(
-    options: RunOptions, beam_options: PipelineOptions, limiter: str, ledger: str
-) -> None:
-    """A budget must be counted in one place, or cut into parts."""
-    apart = _worker_processes(beam_options) != 1 and ledger == "none" and limiter != "sharded"
-    if options.max_requests is not None and apart:
+def _check_sharing(options: RunOptions, beam_options: PipelineOptions, limiter: str, ledger: str) -> None:
+    """A limit and a budget must be kept in one place, or cut into parts."""
+    several = _worker_processes(beam_options) != 1
+    if several and limiter == "local" and options.requests_per_minute is not None:
+        raise UsageError(
+            "--rate_limiter=local keeps a limit in one process, and several are to work: leave it out, or "
+            "give sharded or redis://HOST:PORT/DB."
+        )
+    if options.max_requests is not None and several and ledger == "none" and limiter != "sharded":
         raise UsageError(
             "--max_requests can't be kept by several workers that share nothing: give --ledger, or "
             "--rate_limiter=sharded."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.errors import UsageError
-from pipeline.flags import EXAMPLE, FlagParser, add_run_flags, check_runner_flags
+from pipeline.flags import EXAMPLE, FlagParser, HelpFormatter, add_run_flags, check_runner_flags
 from pipeline.uris import without_password
 
 if TYPE_CHECKING:
@@ -83,13 +83,11 @@ class RunOptions:
 
 def run_parser(prog: str = "groundrows run") -> FlagParser:
     """The parser of a run's flags."""
-    import argparse as _argparse
-
     parser = FlagParser(
         prog=prog,
         description="Ask every question of an archive and write the answers as rows.",
         epilog=EXAMPLE + "\nFlags of the runner, such as --direct_num_workers, pass through.",
-        formatter_class=_argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     add_run_flags(parser)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import UsageError
-from pipeline.flags import FlagParser, add_run_flags
+from pipeline.flags import FlagParser, HelpFormatter, add_run_flags
 from pipeline.options import RunOptions, checked_options, one_source, parse_flags
 
 EXAMPLE = """\
@@ -41,7 +40,7 @@ def plan_parser() -> FlagParser:
         description="Read an archive, call nothing, and say what a run with the same flags would do and\n"
         "cost. --output may be left out.",
         epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     add_run_flags(parser)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import UsageError
-from pipeline.flags import FlagParser, add_run_flags
+from pipeline.flags import FlagParser, HelpFormatter, add_run_flags
 from pipeline.options import RunOptions, check_output, checked_options, parse_flags
 
 EXAMPLE = """\
@@ -47,7 +46,7 @@ def replay_parser() -> FlagParser:
         prog="groundrows replay",
         description="Ask again what failed in earlier runs, each record once.",
         epilog=EXAMPLE + "\nFlags of the runner, such as --direct_num_workers, pass through.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     replay = parser.add_argument_group("what to replay")

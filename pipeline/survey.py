@@ -12,7 +12,7 @@ from schemas.outcome import Failure
 from schemas.question import Question, RecordSettings
 from schemas.record import Record
 from schemas.request import next_turn_request
-from transforms.generate.answered import AnsweredTurns
+from transforms.generate.answered import AnsweredTurns, delivered_turns
 from transforms.generate.job import Job, claimed, look_up, next_job
 from transforms.generate.ledger.base import Ledger, entry_key, fingerprint
 from transforms.generate.settings import CallSettings
@@ -125,12 +125,12 @@ class Surveyor:
     def _take(self, questions: Sequence[Question]) -> None:
         found = self.found
         first = claimed(self._scratch, "questions", questions)
-        there = self._answered.of([each.question_id for each in questions]) if self._answered else {}
+        delivered = delivered_turns(self._answered, questions)
         jobs = []
-        for is_first, question in zip(first, questions, strict=True):
+        for is_first, turns, question in zip(first, delivered, questions, strict=True):
             if not is_first:
                 found.duplicates += 1
-            elif len(there.get(question.question_id, ())) >= len(question.turns):
+            elif len(turns) >= len(question.turns):
                 found.already_answered += 1
             else:
                 found.questions += 1

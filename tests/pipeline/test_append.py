@@ -17,12 +17,15 @@ from schemas.tables import SCHEMAS
 from tests.pipeline.made import answer, failure, write_rows
 from tests.pipeline.tools import is_one_sentence
 from tests.read_back import as_read
-from transforms.generate.answered import AnsweredTurns
+from transforms.generate.answered import AnsweredTurns, turn_name
+
+TEXT = "Why?"  # what every answer made here was asked
 
 
 def found(path: str | Path, *questions: str) -> dict[str, set[int]]:
     with closing(AnsweredTurns(str(path))) as turns:
-        return {name: set(which) for name, which in turns.of(questions).items()}
+        names = {turn_name(question, TEXT): question for question in questions}
+        return {names[name]: set(which) for name, which in turns.of(list(names)).items()}
 
 
 def output_with(directory: Path, *kept: Path) -> Output:
@@ -93,24 +96,27 @@ def test_more_rows_than_are_noted_at_once(
     monkeypatch.setattr(append, "_BATCH", 10)
     file = write_rows(tmp_path / "a.avro", [answer(question_id=f"q{n}") for n in range(count)])
     with closing(answered_turns([str(file)], str(tmp_path / "turns.sqlite"))) as turns:
-        assert len(turns.of([f"q{n}" for n in range(count + 5)])) == count
+        assert len(turns.of([turn_name(f"q{n}", TEXT) for n in range(count + 5)])) == count
 
 
-def test_two_columns_are_enough(tmp_path: Path) -> None:
+def test_three_columns_are_enough(tmp_path: Path) -> None:
     """Rows of a table whose other columns are unlike ours: of an older version, say."""
     fields = [
         {"name": "turn_index", "type": "int"},
         {"name": "other", "type": "bytes"},
         {"name": "question_id", "type": "string"},
+        {"name": "question", "type": "string"},
     ]
     schema = {"type": "record", "name": "groundrows.answers", "fields": fields}
     with (tmp_path / "a.avro").open("wb") as file:
-        fastavro.writer(file, schema, [{"question_id": "q", "turn_index": 4, "other": b"x"}])
+        fastavro.writer(
+            file, schema, [{"question_id": "q", "turn_index": 4, "question": TEXT, "other": b"x"}]
+        )
     with closing(answered_turns([str(tmp_path / "a.avro")], str(tmp_path / "turns"))) as turns:
-        assert turns.of(["q"]) == {"q": {4}}
+        assert turns.of([turn_name("q", TEXT)]) == {turn_name("q", TEXT): {4}}
 
 
-def test_only_two_columns_are_decoded(tmp_path: Path) -> None:
+def test_only_three_columns_are_decoded(tmp_path: Path) -> None:
     # An answer's text that is no UTF-8 would fail if it were decoded into a string.
     good = as_read(answer(question_id="q", answer_text="XXXX"))
     with (tmp_path / "a.avro").open("wb") as file:
@@ -121,7 +127,7 @@ def test_only_two_columns_are_decoded(tmp_path: Path) -> None:
     with (tmp_path / "a.avro").open("rb") as file, pytest.raises(UnicodeDecodeError):
         list(fastavro.reader(file))
     with closing(answered_turns([str(tmp_path / "a.avro")], str(tmp_path / "turns"))) as turns:
-        assert turns.of(["q"]) == {"q": {0}}
+        assert turns.of([turn_name("q", TEXT)]) == {turn_name("q", TEXT): {0}}
 
 
 @pytest.mark.parametrize("damage", [b"no Avro", b"", None])

@@ -293,6 +293,7 @@ FILES = {
         (["--question_field=facts"], "facts"),
         (["--rate_limiter=sharded", "--pacing_shards=4", "--requests_per_minute=7"], "at most 3"),
         (["--pacing_shards=4", "--requests_per_minute=7"], "at most 3"),
+        (["--rate_limiter=local", "--requests_per_minute=60", *TWO_PROCESSES], "sharded"),
         (["--max_requests=5", "--ledger=none", "--rate_limiter=local", *TWO_PROCESSES], "share nothing"),
         (["--ledger=sqlite://{here}/ledger.txt"], "ledger.txt"),
         (["--ledger=sqlite://{here}"], "{here}"),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from schemas.question import Question
 
 _MOST_PARAMETERS = 500
 
 
 class AnsweredTurns:
-    """A set of (question id, turn) on disk, so that its size is bounded by the disk and not by memory.
+    """A set of (turn's name, turn) on disk, so that its size is bounded by the disk and not by memory.
 
     Args:
         path: A SQLite file, made when missing.
@@ -54,3 +58,24 @@ class AnsweredTurns:
         """Close the file."""
         with self._lock:
             self._db.close()
+
+
+def turn_name(question_id: str, text: str) -> str:
+    """Under which name a turn is noted: whose it is and what it asks, so that a changed one is another."""
+    return f"{question_id}\0{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def delivered_turns(answered: AnsweredTurns | None, questions: Sequence[Question]) -> list[frozenset[int]]:
+    """For each question, the turns that are answered already.
+
+    They are its first ones, without a gap: behind a turn that is new, the history of the next is another.
+    """
+    if answered is None:
+        return [frozenset()] * len(questions)
+    names = [[turn_name(question.question_id, text) for text in question.turns] for question in questions]
+    there = answered.of([name for turns in names for name in turns])
+    delivered = []
+    for turns in names:
+        known = takewhile(lambda turn: turn[0] in there.get(turn[1], ()), enumerate(turns))
+        delivered.append(frozenset(index for index, _ in known))
+    return delivered

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from schemas.messages import request_class
 from schemas.outcome import Answer, Outcome
 from schemas.question import Question
-from transforms.generate.answered import AnsweredTurns
+from transforms.generate.answered import AnsweredTurns, delivered_turns
 from transforms.generate.attempts import Attempts, GaveUp, Line, Success
 from transforms.generate.breaker import Breaker
 from transforms.generate.budget import CHUNK, Budget, budget_scope
@@ -40,7 +40,6 @@ from transforms.generate.window import Backlog, Basket
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
-_NOTHING: frozenset[int] = frozenset()
 
 
 class Engine:
@@ -167,13 +166,10 @@ class Engine:
         self, batch: Sequence[tuple[Any, Question]], basket: Basket
     ) -> list[tuple[Any, Question, frozenset[int]]]:
         """Drop what is answered already and what was asked before in this run."""
-        delivered = (
-            self._delivered.of([question.question_id for _, question in batch]) if self._delivered else {}
-        )
+        delivered = delivered_turns(self._delivered, [question for _, question in batch])
         first = self._claimed([question for _, question in batch])
         kept = []
-        for is_first, (ticket, question) in zip(first, batch, strict=True):
-            turns = delivered.get(question.question_id, _NOTHING)
+        for is_first, turns, (ticket, question) in zip(first, delivered, batch, strict=True):
             if not is_first:
                 self._deliver(basket, ticket, skipped(question, "duplicate"))
             elif len(turns) >= len(question.turns):

@@ -18,7 +18,7 @@ from tests.transforms.generate.support import (
     response,
     text_of,
 )
-from transforms.generate.answered import AnsweredTurns
+from transforms.generate.answered import AnsweredTurns, turn_name
 from transforms.generate.errors import INTERNAL_ERROR, CallError
 from transforms.generate.pacing.base import calls_per_second
 from transforms.generate.window import Basket
@@ -252,7 +252,13 @@ def test_throttled_seconds_may_be_asked_for_while_shards_appear():
 def test_what_an_earlier_run_answered_is_left_out_and_half_a_conversation_is_finished(tmp_path):
     path = str(tmp_path / "answered")
     answered = AnsweredTurns(path)
-    answered.add([("done", 0), ("half", 0), ("both", 0), ("both", 1)])
+    there = [
+        ("done", ["done"]),
+        ("half", ["half"]),
+        ("both", ["both", "of them"]),
+        ("changed", ["as it was", "tail"]),
+    ]
+    answered.add((turn_name(name, text), turn) for name, turns in there for turn, text in enumerate(turns))
     answered.close()
     client = HandClient()
     with engine_for(make_settings(answered_path=path), client) as engine:
@@ -263,12 +269,16 @@ def test_what_an_earlier_run_answered_is_left_out_and_half_a_conversation_is_fin
                 make_question(["half", "other half"]),
                 make_question(["both", "of them"]),
                 make_question("new"),
+                make_question(["as it is", "tail"], question_id="changed"),
             ],
         )
-    assert [outcome.skip for outcome in outcomes] == ["already_answered", None, "already_answered", None]
+    skips = ["already_answered", None, "already_answered", None, None]
+    assert [outcome.skip for outcome in outcomes] == skips
+    # One id, another question: none of its turns is taken for answered, not even the one that reads the same.
+    assert [answer.turn_index for answer in outcomes[4].answers] == [0, 1]
     assert [answer.turn_index for answer in outcomes[1].answers] == [1]
     assert outcomes[1].calls == 2  # the first turn is needed for the history
-    assert sorted(client.log) == ["half", "new", "other half"]
+    assert sorted(client.log) == ["as it is", "half", "new", "other half", "tail"]
 
 
 # -- duplicates ------------------------------------------------------------------------------------------
