@@ -15,7 +15,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from pipeline import accounting, output, progress, sinks
+from pipeline import accounting, output, preflight, progress, sinks
 from pipeline.append import note_answered
 from pipeline.emulator.process import running_emulator
 from pipeline.errors import UsageError
@@ -27,8 +27,6 @@ from pipeline.sources import Archive, read_archive
 from pipeline.summary import for_people, run_json
 from transforms.batch import LEAST_CALLS_A_MINUTE, shards_needed
 from transforms.flatten import FlattenSettings
-from transforms.generate.ledger.base import Ledger, LedgerError, NoLedgerError
-from transforms.generate.ledger.uri import open_ledger
 from transforms.generate.settings import CallSettings
 
 _LOGGER = logging.getLogger(__name__)
@@ -44,7 +42,9 @@ def run(argv: list[str]) -> int:
     """
     started = time.monotonic()
     options = parse_run(argv)
+    preflight.check_storage((*options.inputs, options.output))
     archives = archives_of(options.inputs)
+    preflight.check_readable(archives)
     return carry_out(options, lambda _: archives, started)
 
 
@@ -69,13 +69,14 @@ def carry_out(
     beam_options = PipelineOptions(list(options.runner_flags))
     pacing = _pacing(options, beam_options)
     ledger = _ledger(options, beam_options)
-    _check_sharing(options, beam_options, pacing[0], ledger)
+    preflight.check_sharing(options, _worker_processes(beam_options), pacing[0], ledger)
     output.check(options.output, overwrite=options.overwrite, append=options.append)
     if options.endpoint is not None and options.endpoint.secure:
-        _check_credentials()
+        preflight.check_credentials()
     pipeline = _pipeline(beam_options)
     # All that may be refused is refused by now: claiming the directory may remove rows.
-    _check_ledger(ledger, options.output)
+    preflight.check_ledger(ledger, options.output)
+    preflight.check_limiter(pacing[0])
     with ExitStack() as stack:
         endpoint = options.endpoint or _own_emulator(options, stack)
         where = stack.enter_context(
@@ -96,19 +97,6 @@ def carry_out(
         return _close_run(plan, options, result, started, also or {})
 
 
-def _check_credentials() -> None:
-    import google.auth
-    import google.auth.exceptions
-
-    try:
-        google.auth.default()
-    except google.auth.exceptions.GoogleAuthError:
-        raise UsageError(
-            "No credentials for the service were found: run `gcloud auth application-default login`, or "
-            "name a key file in GOOGLE_APPLICATION_CREDENTIALS."
-        ) from None
-
-
 def _own_emulator(options: RunOptions, stack: ExitStack) -> Endpoint:
     try:
         emulator = stack.enter_context(running_emulator("--port=0", *options.emulator_flags))
@@ -124,6 +112,8 @@ def _worker_processes(beam_options: PipelineOptions) -> int | None:
     direct = beam_options.view_as(DirectOptions)
     if direct.direct_running_mode != "multi_processing":
         return 1
+    if direct.direct_num_workers < 0:
+        raise UsageError(f"--direct_num_workers={direct.direct_num_workers} makes no sense: give 0 or more.")
     return direct.direct_num_workers or os.cpu_count() or 1
 
 
@@ -161,24 +151,6 @@ def _ledger(options: RunOptions, beam_options: PipelineOptions) -> str:
     return ledger or "none"
 
 
-def _check_ledger(uri: str, output_path: str) -> None:
-    """Find out now, rather than in a worker, whether the ledger can be used."""
-    try:
-        open_ledger(uri, read_only=True).close()
-    except NoLedgerError:
-        if uri != output.ledger_in(output_path):  # which is made together with the directory
-            _open(uri).close()
-    except LedgerError as error:
-        raise UsageError(str(error)) from None
-
-
-def _open(uri: str) -> Ledger:
-    try:
-        return open_ledger(uri)
-    except LedgerError as error:
-        raise UsageError(str(error)) from None
-
-
 def _call_settings(
     options: RunOptions, endpoint: Endpoint, where: output.Output, pacing: tuple[str, int], ledger: str
 ) -> CallSettings:
@@ -203,26 +175,12 @@ def _call_settings(
     )
 
 
-def _check_sharing(options: RunOptions, beam_options: PipelineOptions, limiter: str, ledger: str) -> None:
-    """A limit and a budget must be kept in one place, or cut into parts."""
-    several = _worker_processes(beam_options) != 1
-    if several and limiter == "local" and options.requests_per_minute is not None:
-        raise UsageError(
-            "--rate_limiter=local keeps a limit in one process, and several are to work: leave it out, or "
-            "give sharded or redis://HOST:PORT/DB."
-        )
-    if options.max_requests is not None and several and ledger == "none" and limiter != "sharded":
-        raise UsageError(
-            "--max_requests can't be kept by several workers that share nothing: give --ledger, or "
-            "--rate_limiter=sharded."
-        )
-
-
 def _shards(options: RunOptions) -> int:
     limit = options.requests_per_minute
     if options.pacing_shards is None:
         shards = shards_needed(limit, options.expected_latency_seconds, options.max_in_flight)
-        _LOGGER.warning("The calls are shared out over %d shard(s); --pacing_shards changes that.", shards)
+        if not options.quiet:
+            _LOGGER.warning("The calls are shared out over %d shard(s); --pacing_shards sets it.", shards)
         return shards
     if limit is not None and limit / options.pacing_shards < LEAST_CALLS_A_MINUTE:
         raise UsageError(
@@ -234,7 +192,7 @@ def _shards(options: RunOptions) -> int:
 
 def _forget_claims(calls: CallSettings) -> None:
     """Let a run that is taken up ask again what it had not finished."""
-    with closing(_open(calls.ledger)) as ledger:
+    with closing(preflight.opened(calls.ledger)) as ledger:
         ledger.forget_claims(calls.run_id)
 
 

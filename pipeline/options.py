@@ -139,6 +139,11 @@ def checked_options(
     if flags.overwrite and flags.append:
         raise UsageError("--overwrite replaces what is there and --append adds to it: give only one of them.")
     endpoint, location = _service(flags)
+    for name in ("question_field", "id_field"):
+        if not getattr(flags, name):
+            raise UsageError(f"--{name} is empty: give a field's name, or leave it out.")
+    if any(flag.partition("=")[0] == "--port" for flag in flags.emulator_flags.split()):
+        raise UsageError("--emulator_flags holds --port, which the run chooses itself: leave it out.")
     _numbers(flags)
     return RunOptions(
         inputs=inputs,

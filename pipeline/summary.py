@@ -11,11 +11,14 @@ from typing import Any
 from pipeline.accounting import Account
 from pipeline.options import RunOptions
 from pipeline.uris import without_password
+from transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
 
 # Values of these flags may hold a password.
 URI_FLAGS = ("ledger", "rate_limiter")
 # Names of the runner's flags whose values are secrets.
 SECRET = re.compile(r"secret|token|password|access_key|connection_string")
+# Failures that the same record need not meet again.
+WORTH_REPLAYING = RETRYABLE_CODES | {NOT_ATTEMPTED, INTERNAL_ERROR}
 
 
 def run_json(
@@ -99,7 +102,7 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
         )
     rows = ", ".join(f"{count:,} {table}" for table, count in summary["rows"].items())
     lines.append(f"rows in {output}: {rows}")
-    if failures:
+    if any(code in WORTH_REPLAYING for code in summary["failures_by_code"]):
         lines.append(
             f"to ask the failed ones again: groundrows replay {_flag('failures', output)} "
             f"{_flag('output', output)} --append, with the other flags of this run but --input"

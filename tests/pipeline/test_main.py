@@ -256,6 +256,8 @@ FILES = {
     "cut.json.gz": b"\x1f\x8b",
     "text.txt": b"What is this?",
     "ledger.txt": b"this is no database",
+    "empty.avro": b"",
+    "no.jsonl.gz": b"this is no gzip",
 }
 
 
@@ -294,6 +296,14 @@ FILES = {
         (["--rate_limiter=sharded", "--pacing_shards=4", "--requests_per_minute=7"], "at most 3"),
         (["--pacing_shards=4", "--requests_per_minute=7"], "at most 3"),
         (["--rate_limiter=local", "--requests_per_minute=60", *TWO_PROCESSES], "sharded"),
+        (["--rate_limiter=redis://127.0.0.1:1/0", "--requests_per_minute=60"], "can't be reached"),
+        (["--rate_limiter=envoy://127.0.0.1:1"], "can't be reached"),
+        (["--question_field="], "--question_field"),
+        (["--id_field="], "--id_field"),
+        (["--direct_running_mode=multi_processing", "--direct_num_workers=-1"], "--direct_num_workers"),
+        (["--input={here}/empty.avro"], "can be read"),
+        (["--input={here}/no.jsonl.gz"], "can be read"),
+        (["--input=gs://no-such-bucket/x.jsonl"], "gcloud auth"),
         (["--max_requests=5", "--ledger=none", "--rate_limiter=local", *TWO_PROCESSES], "share nothing"),
         (["--ledger=sqlite://{here}/ledger.txt"], "ledger.txt"),
         (["--ledger=sqlite://{here}"], "{here}"),

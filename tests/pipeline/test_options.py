@@ -167,6 +167,7 @@ def test_a_limiter_on_redis_with_its_limit() -> None:
         ([*LEAST, "--transport=http"], "rest"),
         ([*LEAST, "--overwrite", "--append"], "only one"),
         ([*LEAST, "--emulator_flags='--corpus=x"], "quote"),
+        ([*LEAST, "--emulator_flags=--seed=1 --port=80"], "--port"),
         ([*LEAST, "--endpoint=127.0.0.1:9", "--emulator_flags=--seed=1"], "--emulator_flags"),
         ([*REAL, "--emulator_flags=--seed=1"], "--emulator_flags"),
         (["--service=discoveryengine", "--input=a", "--output=o"], "--location=projects/PROJECT"),

@@ -37,7 +37,7 @@ ACCOUNT = Account(
     calls=12_500,
     retries=200,
     retries_by_code={"UNAVAILABLE": 200},
-    failures_by_code={"INVALID_ARGUMENT": 100, "NO_QUESTION": 200},
+    failures_by_code={"INVALID_ARGUMENT": 100, "UNAVAILABLE": 200},
     throttled_seconds=17,
     rows={"answers": 12_000, "support_chunks": 30_000, "claim_supports": 20_000, "failures": 300},
 )
@@ -64,7 +64,7 @@ def test_the_keys_that_scripts_use() -> None:
         "flags": json.loads(json.dumps(summary["flags"])),
     }
     assert summary["rows"] == dict(ACCOUNT.rows)
-    assert summary["failures_by_code"] == {"INVALID_ARGUMENT": 100, "NO_QUESTION": 200}
+    assert summary["failures_by_code"] == {"INVALID_ARGUMENT": 100, "UNAVAILABLE": 200}
     assert summary["retries_by_code"] == {"UNAVAILABLE": 200}
     assert summary["version"] == version("groundrows")
     for name in ("records_read", "answered", "failed", "duplicates", "already_answered", "calls", "retries"):
@@ -131,7 +131,7 @@ def test_for_people() -> None:
     assert for_people(summary_of(), "out").splitlines() == [
         "12,345 records read = 12,000 answered + 300 failed + 40 duplicates + 5 already answered (balanced)",
         "12,500 calls, 200 of them retries, in 750.0 s",
-        "failures: 100 INVALID_ARGUMENT, 200 NO_QUESTION",
+        "failures: 100 INVALID_ARGUMENT, 200 UNAVAILABLE",
         "latency: 810 ms median, 2000 ms p95, 5000 ms at most",
         "rows in out: 12,000 answers, 30,000 support_chunks, 20,000 claim_supports, 300 failures",
         "to ask the failed ones again: groundrows replay --failures=out --output=out --append, with the "
@@ -144,6 +144,12 @@ def test_without_failures_and_calls_there_is_less_to_say() -> None:
     assert "replay" not in text
     assert "latency" not in text
     assert "failures:" not in text
+
+
+def test_records_that_can_not_be_asked_are_not_worth_a_replay() -> None:
+    for code, worth in (("NO_QUESTION", False), ("INVALID_CSV", False), ("NOT_ATTEMPTED", True)):
+        text = for_people(summary_of() | {"failures_by_code": {code: 3}}, "out")
+        assert ("groundrows replay" in text) == worth
 
 
 def test_the_command_it_names_can_be_pasted() -> None:

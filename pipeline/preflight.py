@@ -1,0 +1,105 @@
+"""What can be found out before the first call, and before anything is touched.
+
+Every function raises `UsageError`, one sentence, or returns.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Sequence
+from urllib.parse import urlsplit
+
+from pipeline import output
+from pipeline.errors import UsageError
+from pipeline.options import RunOptions
+from pipeline.sources import Archive, read_archive
+from pipeline.uris import without_password
+from schemas.outcome import Failure
+from transforms.generate.ledger.base import Ledger, LedgerError, NoLedgerError
+from transforms.generate.ledger.uri import open_ledger
+
+CONNECT_SECONDS = 5.0
+
+
+def check_credentials() -> None:
+    """Refuse a run that could call nothing for want of credentials."""
+    import google.auth
+    import google.auth.exceptions
+
+    try:
+        google.auth.default()
+    except google.auth.exceptions.GoogleAuthError:
+        raise UsageError(
+            "No credentials for Google Cloud were found: run `gcloud auth application-default login`, or "
+            "name a key file in GOOGLE_APPLICATION_CREDENTIALS."
+        ) from None
+
+
+def check_storage(paths: Iterable[str]) -> None:
+    """Refuse paths on Cloud Storage without credentials; Beam would look for some for minutes."""
+    if any(path.startswith("gs://") for path in paths) and "STORAGE_EMULATOR_HOST" not in os.environ:
+        check_credentials()
+
+
+def check_sharing(options: RunOptions, processes: int | None, limiter: str, ledger: str) -> None:
+    """A limit and a budget must be kept in one place, or cut into parts."""
+    several = processes != 1
+    if several and limiter == "local" and options.requests_per_minute is not None:
+        raise UsageError(
+            "--rate_limiter=local keeps a limit in one process, and several are to work: leave it out, or "
+            "give sharded or redis://HOST:PORT/DB."
+        )
+    if options.max_requests is not None and several and ledger == "none" and limiter != "sharded":
+        raise UsageError(
+            "--max_requests can't be kept by several workers that share nothing: give --ledger, or "
+            "--rate_limiter=sharded."
+        )
+
+
+def check_ledger(uri: str, output_path: str) -> None:
+    """Find out now, rather than in a worker, whether the ledger can be used."""
+    try:
+        open_ledger(uri, read_only=True).close()
+    except NoLedgerError:
+        if uri != output.ledger_in(output_path):  # which is made together with the directory
+            opened(uri).close()
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+
+
+def opened(uri: str) -> Ledger:
+    """Open a ledger for the run.
+
+    Raises:
+        UsageError: It can't be used.
+    """
+    try:
+        return open_ledger(uri)
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+
+
+def check_limiter(limiter: str) -> None:
+    """Refuse a rate limiter that nobody answers for; one that goes away later is waited for."""
+    if "://" not in limiter:
+        return
+    try:
+        parts = urlsplit(limiter)
+        socket.create_connection((parts.hostname or "", parts.port or 6379), CONNECT_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"--rate_limiter={without_password(limiter)} can't be reached: {error}; start it or name another."
+        ) from None
+
+
+def check_readable(archives: Sequence[Archive]) -> None:
+    """Refuse an input of which nothing can be read. Where anything can, the rest costs a row a file."""
+    unreadable = None
+    for archive in archives:
+        first = next(iter(read_archive(archive)), None)
+        if not (isinstance(first, Failure) and first.code == "UNREADABLE_FILE"):
+            return
+        unreadable = unreadable or first
+    if unreadable is not None:
+        raise UsageError(f"Nothing of the input can be read: {unreadable.message}")
