@@ -118,12 +118,12 @@ def test_three_columns_are_enough(tmp_path: Path) -> None:
 
 def test_only_three_columns_are_decoded(tmp_path: Path) -> None:
     # An answer's text that is no UTF-8 would fail if it were decoded into a string.
-    good = as_read(answer(question_id="q", answer_text="XXXX"))
+    good = as_read(answer(question_id="q", answer_text="WXYZ"))
     with (tmp_path / "a.avro").open("wb") as file:
         fastavro.writer(file, SCHEMAS["answers"], [good], codec="null")
     body = (tmp_path / "a.avro").read_bytes()
-    assert body.count(b"XXXX") == 1
-    (tmp_path / "a.avro").write_bytes(body.replace(b"XXXX", b"\xff\xff\xff\xff"))
+    assert body.count(b"WXYZ") == 1
+    (tmp_path / "a.avro").write_bytes(body.replace(b"WXYZ", b"\xff\xff\xff\xff"))
     with (tmp_path / "a.avro").open("rb") as file, pytest.raises(UnicodeDecodeError):
         list(fastavro.reader(file))
     with closing(answered_turns([str(tmp_path / "a.avro")], str(tmp_path / "turns"))) as turns:
