@@ -23,6 +23,7 @@ def measure(folder: Path) -> list[Table]:
             bare, full = [], []
             for number in range(ROUNDS):
                 where = folder / f"overhead-{in_flight}-{number}"
+                where.mkdir()
                 bare.append(
                     pipeline_rate(emulator.address, count, in_flight, where / "bare", "--ledger=none")
                 )
