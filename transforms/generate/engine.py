@@ -28,7 +28,7 @@ from transforms.generate.conversation import is_over
 from transforms.generate.errors import SetupError
 from transforms.generate.gate import Gate, Slots
 from transforms.generate.halt import Halt
-from transforms.generate.job import Job, claimed, look_up, next_job, stored_answer
+from transforms.generate.job import Job, answer_of, claimed, look_up, next_job
 from transforms.generate.ledger.base import Entry, Ledger, LedgerError
 from transforms.generate.ledger.uri import open_ledger
 from transforms.generate.outcomes import failed, internal_error, not_attempted, outcome_of, skipped
@@ -314,18 +314,7 @@ class Engine:
         result = await self.attempts.ask(job.request, line, keep)
         if isinstance(result, GaveUp):
             return result
-        answer = Answer(
-            turn_index=len(job.answers),
-            request=job.request,
-            response=result.response,
-            api_version=job.question.api_version,
-            streamed=False,
-            attempts=result.attempts,
-            latency_ms=result.latency_ms,
-            asked_at=result.asked_at,
-            answered_at=result.answered_at,
-            from_ledger=False,
-        )
+        answer = answer_of(job, result, from_ledger=False)
         return answer, result.retry_codes
 
     async def _ask_shared(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
@@ -335,7 +324,7 @@ class Engine:
                 await first
             stored = await self._in_executor(self.ledger.get_many, [job.key])
             if job.key in stored:
-                return stored_answer(job, stored[job.key]), ()
+                return answer_of(job, stored[job.key], from_ledger=True), ()
             if job.key not in self._asking:
                 break
         done = self._asking[job.key] = self._loop.create_future()

@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas.outcome import Answer
 from schemas.question import Question
+from transforms.generate.attempts import Success
 from transforms.generate.conversation import is_over, turn_request
 from transforms.generate.ledger.base import Entry, Ledger, entry_key, fingerprint
 from transforms.generate.settings import CallSettings
@@ -98,7 +99,7 @@ def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tupl
             if entry is None:
                 calling.append(job)
                 continue
-            answers = (*job.answers, stored_answer(job, entry))
+            answers = (*job.answers, answer_of(job, entry, from_ledger=True))
             if is_over(job.question, answers):
                 over.append(replace(job, answers=answers))
             else:
@@ -107,17 +108,17 @@ def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tupl
     return calling, over
 
 
-def stored_answer(job: Job, entry: Entry) -> Answer:
-    """The answer to a job's next turn, as the ledger kept it."""
+def answer_of(job: Job, got: Entry | Success, *, from_ledger: bool) -> Answer:
+    """The answer to a job's next turn, as the ledger kept it or as the call ended."""
     return Answer(
         turn_index=len(job.answers),
         request=job.request,
-        response=entry.response,
+        response=got.response,
         api_version=job.question.api_version,
         streamed=False,
-        attempts=entry.attempts,
-        latency_ms=entry.latency_ms,
-        asked_at=entry.asked_at,
-        answered_at=entry.answered_at,
-        from_ledger=True,
+        attempts=got.attempts,
+        latency_ms=got.latency_ms,
+        asked_at=got.asked_at,
+        answered_at=got.answered_at,
+        from_ledger=from_ledger,
     )
