@@ -20,6 +20,11 @@ Pb: TypeAlias = Any
 ApiVersion = Literal["v1", "v1beta", "v1alpha"]
 API_VERSIONS: tuple[ApiVersion, ...] = ("v1", "v1beta", "v1alpha")
 
+Method = Literal["generate", "check"]
+"""`GenerateGroundedContent`, streamed or not, or `CheckGrounding`."""
+
+_MESSAGES: dict[Method, str] = {"generate": "GenerateGroundedContent", "check": "CheckGrounding"}
+
 _loading = threading.Lock()
 
 
@@ -35,18 +40,20 @@ def message_version(api_version: str) -> str:
 
 
 @cache
-def request_class(api_version: str) -> type[Pb]:
-    """`GenerateGroundedContentRequest` of `api_version`, as a plain protobuf class."""
-    module = _types_module(message_version(api_version))
-    pb: type[Pb] = module.GenerateGroundedContentRequest.pb()
-    return pb
+def request_class(api_version: str, method: Method = "generate") -> type[Pb]:
+    """The request message of `method` in `api_version`, as a plain protobuf class."""
+    return _message_class(api_version, f"{_MESSAGES[method]}Request")
 
 
 @cache
-def response_class(api_version: str) -> type[Pb]:
-    """`GenerateGroundedContentResponse` of `api_version`, as a plain protobuf class."""
+def response_class(api_version: str, method: Method = "generate") -> type[Pb]:
+    """The response message of `method` in `api_version`, as a plain protobuf class."""
+    return _message_class(api_version, f"{_MESSAGES[method]}Response")
+
+
+def _message_class(api_version: str, name: str) -> type[Pb]:
     module = _types_module(message_version(api_version))
-    pb: type[Pb] = module.GenerateGroundedContentResponse.pb()
+    pb: type[Pb] = getattr(module, name).pb()
     return pb
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from schemas.messages import Method
 from schemas.question import Question
 
-Stage = Literal["read", "parse", "validate", "generate", "flatten"]
+Stage = Literal["read", "parse", "validate", "generate", "flatten", "check"]
 Skip = Literal["duplicate", "already_answered"]
 
 
@@ -18,8 +19,9 @@ class Answer:
 
     Attributes:
         turn_index: Which turn of the question this answers, counted from 0.
-        request: The request as sent: a serialized `GenerateGroundedContentRequest` of `api_version`.
-        response: A serialized `GenerateGroundedContentResponse` of `api_version`; it was seen to decode.
+        request: The request as sent: a serialized request message of `method` in `api_version`.
+        response: A serialized response message of `method` in `api_version`; it was seen to decode. A
+            streamed response is one message, as if it had come in one.
         api_version: `v1` or `v1beta`: which package's message `request` and `response` are.
         streamed: Whether the streaming method gave it.
         attempts: Calls that were made for it, the successful one included; 0 when it came from the ledger
@@ -28,6 +30,9 @@ class Answer:
         asked_at: When the successful attempt left, UTC.
         answered_at: When its response was complete, UTC.
         from_ledger: Whether it was stored by an earlier run and nothing was called for it in this one.
+        method: Which method gave it.
+        first_part_ms: Milliseconds until the first part of a streamed response was there, else None.
+        unread_json: The response's own JSON, where the message could not hold all of it; else None.
     """
 
     turn_index: int
@@ -40,6 +45,9 @@ class Answer:
     asked_at: datetime
     answered_at: datetime
     from_ledger: bool
+    method: Method = "generate"
+    first_part_ms: float | None = None
+    unread_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ class Failure:
     Attributes:
         question_id: The question's id; for a record too broken to have one, an id derived from its bytes.
         turn_index: The turn that failed, counted from 0.
-        stage: Where it failed: `read`, `parse`, `validate`, `generate` or `flatten`.
+        stage: Where it failed: `read`, `parse`, `validate`, `generate`, `flatten` or `check`.
         code: A stable name in capitals, such as `INVALID_JSON` or `UNAVAILABLE`.
         message: One sentence for a person: what, where, what to do.
         retryable: Whether asking the same record again may succeed.

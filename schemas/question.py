@@ -12,7 +12,7 @@ from schemas.defaults import Defaults
 from schemas.errors import RecordError, RuleError, quoted
 from schemas.fill import wrong_type
 from schemas.jsontext import check_surrogates, compact_json, derived_id, read_object
-from schemas.messages import ApiVersion, Pb, message_version, request_class
+from schemas.messages import ApiVersion, Method, Pb, message_version, request_class
 from schemas.names import camel, near_miss
 from schemas.record import Record
 from schemas.rules import text_of
@@ -42,6 +42,10 @@ class Question:
         record: The record's bytes as read.
         origin: The record's origin.
         history: The record's history.
+        method: What to call. A question of `check` has one turn, the answer to be checked, and its request is
+            a serialized `CheckGroundingRequest`, whole but for the grounding config.
+        instructions: For each turn, a serialized `GroundedGenerationContent` that takes the place of the
+            request's system instruction in that turn, or None; empty when no turn has one of its own.
     """
 
     question_id: str
@@ -53,6 +57,8 @@ class Question:
     record: bytes
     origin: str
     history: tuple[str, ...] = ()
+    method: Method = "generate"
+    instructions: tuple[bytes | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from transforms.generate.budget import Budget
-from transforms.generate.clients.base import Client
+from transforms.generate.clients.base import Call, Client, Reply
 from transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, CallError
 from transforms.generate.gate import Gate, Halted
 from transforms.generate.halt import Halt
@@ -26,7 +26,7 @@ class Success:
     """The response to a turn, and what it took.
 
     Attributes:
-        response: The serialized response message.
+        reply: What came back.
         attempts: Calls made, this one included.
         latency_ms: Milliseconds of the successful attempt alone.
         asked_at: When that attempt left, UTC.
@@ -34,7 +34,7 @@ class Success:
         retry_codes: What the attempts before it ended in.
     """
 
-    response: bytes
+    reply: Reply
     attempts: int
     latency_ms: float
     asked_at: datetime
@@ -93,12 +93,12 @@ class Attempts:
     waiting_to_retry: int = 0
 
     async def ask(
-        self, request: bytes, line: Line, keep: Callable[[Success], Awaitable[None]]
+        self, call: Call, line: Line, keep: Callable[[Success], Awaitable[None]]
     ) -> Success | GaveUp:
         """Call until there is a response or no attempt is left.
 
         Args:
-            request: The serialized request, location included.
+            call: What to ask.
             line: The gate and the budget of the question's shard.
             keep: Stores the response. The call keeps its slot until this returns, so that no more than
                 `max_in_flight` responses can ever be lost to a kill.
@@ -119,7 +119,7 @@ class Attempts:
                 attempts += 1
                 sent_at = time.monotonic()
                 first_at = min(first_at, sent_at)
-                success = await self._attempt(request, attempts, tuple(codes), sent_at)
+                success = await self._attempt(call, attempts, tuple(codes), sent_at)
                 line.gate.answered()
                 await keep(success)
                 return success
@@ -153,14 +153,12 @@ class Attempts:
             return False
         return True
 
-    async def _attempt(
-        self, request: bytes, attempts: int, codes: tuple[str, ...], sent_at: float
-    ) -> Success:
+    async def _attempt(self, call: Call, attempts: int, codes: tuple[str, ...], sent_at: float) -> Success:
         asked_at = datetime.now(UTC)
         self.made += 1
         self.out += 1
         try:
-            response = await self.client.generate(request, self.deadline_seconds)
+            reply = await self.client.ask(call, self.deadline_seconds)
         except CallError:
             raise
         except Exception as error:
@@ -174,7 +172,7 @@ class Attempts:
             self.out -= 1
         latency = time.monotonic() - sent_at
         self.halt.succeeded()
-        return Success(response, attempts, latency * 1000, asked_at, datetime.now(UTC), codes)
+        return Success(reply, attempts, latency * 1000, asked_at, datetime.now(UTC), codes)
 
     def _note(self, error: CallError) -> None:
         self.halt.failed(error)

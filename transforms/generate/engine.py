@@ -21,7 +21,7 @@ from transforms.generate.answered import AnsweredTurns, delivered_turns
 from transforms.generate.attempts import Attempts, GaveUp, Line, Success
 from transforms.generate.breaker import Breaker
 from transforms.generate.budget import CHUNK, Budget, budget_scope
-from transforms.generate.clients.base import Client
+from transforms.generate.clients.base import Call, Client
 from transforms.generate.clients.grpc_client import GrpcClient
 from transforms.generate.commit import GroupCommit
 from transforms.generate.conversation import is_over
@@ -311,10 +311,10 @@ class Engine:
         async def keep(success: Success) -> None:
             await self._keep(job, success)
 
-        result = await self.attempts.ask(job.request, line, keep)
+        result = await self.attempts.ask(Call(job.request, job.question.user_context), line, keep)
         if isinstance(result, GaveUp):
             return result
-        answer = answer_of(job, result, from_ledger=False)
+        answer = answer_of(job, result, self.settings, from_ledger=False)
         return answer, result.retry_codes
 
     async def _ask_shared(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
@@ -324,7 +324,7 @@ class Engine:
                 await first
             stored = await self._in_executor(self.ledger.get_many, [job.key])
             if job.key in stored:
-                return answer_of(job, stored[job.key], from_ledger=True), ()
+                return answer_of(job, stored[job.key], self.settings, from_ledger=True), ()
             if job.key not in self._asking:
                 break
         done = self._asking[job.key] = self._loop.create_future()
@@ -343,11 +343,13 @@ class Engine:
             question_id=job.question.question_id,
             turn_index=len(job.answers),
             model_id=request.generation_spec.model_id,
-            response=success.response,
+            response=success.reply.response,
             attempts=success.attempts,
             latency_ms=success.latency_ms,
             asked_at=success.asked_at,
             answered_at=success.answered_at,
+            first_part_ms=success.reply.first_part_ms,
+            unread_json=success.reply.unread_json,
         )
         try:
             await self._commit.put(entry)

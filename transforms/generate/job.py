@@ -99,7 +99,7 @@ def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tupl
             if entry is None:
                 calling.append(job)
                 continue
-            answers = (*job.answers, answer_of(job, entry, from_ledger=True))
+            answers = (*job.answers, answer_of(job, entry, settings, from_ledger=True))
             if is_over(job.question, answers):
                 over.append(replace(job, answers=answers))
             else:
@@ -108,17 +108,21 @@ def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tupl
     return calling, over
 
 
-def answer_of(job: Job, got: Entry | Success, *, from_ledger: bool) -> Answer:
+def answer_of(job: Job, got: Entry | Success, settings: CallSettings, *, from_ledger: bool) -> Answer:
     """The answer to a job's next turn, as the ledger kept it or as the call ended."""
+    reply = got.reply if isinstance(got, Success) else got
     return Answer(
         turn_index=len(job.answers),
         request=job.request,
-        response=got.response,
+        response=reply.response,
         api_version=job.question.api_version,
-        streamed=False,
+        streamed=settings.stream_answers,
         attempts=got.attempts,
         latency_ms=got.latency_ms,
         asked_at=got.asked_at,
         answered_at=got.answered_at,
         from_ledger=from_ledger,
+        method=job.question.method,
+        first_part_ms=reply.first_part_ms,
+        unread_json=reply.unread_json,
     )

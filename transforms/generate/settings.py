@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+from schemas.messages import Method
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +16,7 @@ class CallSettings:
         endpoint: `HOST:PORT`.
         secure: Whether to use TLS and Application Default Credentials; False only on loopback.
         location: The API's location resource, `projects/P/locations/L`.
-        api_version: `v1` or `v1beta`.
+        api_version: `v1`, `v1beta` or `v1alpha`, which is REST's alone.
         run_id: The run's name; scopes the budget and the search for duplicates.
         requests_per_minute: The limit over all workers, or None for no limit.
         rate_limiter: `local`, `sharded`, `redis://HOST:PORT/DB` or `envoy://HOST:PORT`.
@@ -30,6 +33,9 @@ class CallSettings:
         exhausted_seconds: How long nothing but transient errors may come back before calling stops; longer
             than the minute over which quotas are counted.
         answered_path: A SQLite file of turns that are already answered, or None.
+        transport: `grpc` or `rest`.
+        method: `generate` or `check`: what every question of this engine calls.
+        stream_answers: Whether `generate` uses the streaming method.
     """
 
     endpoint: str
@@ -51,3 +57,6 @@ class CallSettings:
     share_identical: bool = False
     exhausted_seconds: float = 90.0
     answered_path: str | None = None
+    transport: Literal["grpc", "rest"] = "grpc"
+    method: Method = "generate"
+    stream_answers: bool = False

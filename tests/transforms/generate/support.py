@@ -14,7 +14,7 @@ from schemas.messages import request_class, response_class
 from schemas.outcome import Outcome
 from schemas.question import Question, RecordSettings, parse_question
 from schemas.record import Record
-from transforms.generate.clients.base import Client
+from transforms.generate.clients.base import Call, Client, Reply
 from transforms.generate.clients.grpc_client import GrpcClient
 from transforms.generate.engine import Engine
 from transforms.generate.pacing.open import open_pacer
@@ -83,14 +83,14 @@ class HandClient:
         self._behaviour = behaviour
         self._seen: Counter[str] = Counter()
 
-    async def generate(self, request: bytes, deadline: float) -> bytes:
-        prompt = prompt_of(request)
+    async def ask(self, call: Call, deadline: float) -> Reply:
+        prompt = prompt_of(call.request)
         self._seen[prompt] += 1
         self.log.append(prompt)
         self.out += 1
         self.most_out = max(self.most_out, self.out)
         try:
-            return await self._behaviour(prompt, self._seen[prompt])
+            return Reply(await self._behaviour(prompt, self._seen[prompt]))
         finally:
             self.out -= 1
 

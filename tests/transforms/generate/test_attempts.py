@@ -11,6 +11,7 @@ from tests.transforms.generate.support import LOCATION, HandClient, echo, make_q
 from transforms.generate.attempts import Attempts, GaveUp, Line, Success
 from transforms.generate.breaker import Breaker
 from transforms.generate.budget import Budget
+from transforms.generate.clients.base import Call, Reply
 from transforms.generate.conversation import turn_request
 from transforms.generate.errors import (
     INTERNAL_ERROR,
@@ -95,7 +96,7 @@ class Desk:
         self.gate.halt()
 
     async def ask(self, text, keep=forget):
-        return await self.attempts.ask(request(text), self.line, keep)
+        return await self.attempts.ask(Call(request(text)), self.line, keep)
 
     async def ask_all(self, texts):
         return await asyncio.gather(*(self.ask(text) for text in texts))
@@ -151,7 +152,7 @@ def test_a_success_tells_what_it_took():
         success = await desk.ask("q", keep)
         assert isinstance(success, Success)
         assert kept == [success]
-        assert success.response == response("q/3")
+        assert success.reply.response == response("q/3")
         assert success.attempts == 3
         assert success.retry_codes == ("UNAVAILABLE", "UNAVAILABLE")
         assert before <= success.asked_at <= success.answered_at <= datetime.now(UTC)
@@ -308,9 +309,9 @@ def test_a_slot_is_free_while_a_retry_waits():
 def test_the_deadline_is_the_clients():
     async def scenario():
         class Client(HandClient):
-            async def generate(self, request, deadline):
+            async def ask(self, call, deadline):
                 deadlines.append(deadline)
-                return response("")
+                return Reply(response(""))
 
         deadlines = []
         desk = Desk(deadline=7.5)
@@ -502,7 +503,7 @@ def test_calls_in_the_air_when_it_halts_are_waited_for_and_keep_their_answers():
         await desk.ask_all([f"q{number}" for number in range(20)])
         assert desk.attempts.halted.is_set()
         go.set()
-        assert (await slow).response == response("late")
+        assert (await slow).reply.response == response("late")
 
     run(scenario())
 

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from schemas.messages import response_class
+from transforms.generate.clients.base import Call, Reply
 from transforms.generate.errors import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE, CallError, SetupError
 from transforms.generate.settings import CallSettings
 
@@ -49,10 +50,10 @@ class GrpcClient:
         )
         self._metadata = (("x-goog-request-params", "location=" + quote(settings.location, safe="")),)
 
-    async def generate(self, request: bytes, deadline: float) -> bytes:
-        """See `Client.generate`."""
+    async def ask(self, call: Call, deadline: float) -> Reply:
+        """See `Client.ask`."""
         try:
-            response: bytes = await self._call(request, timeout=deadline, metadata=self._metadata)
+            response: bytes = await self._call(call.request, timeout=deadline, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise call_error(
                 error.code().name, error.details() or "", tuple(error.trailing_metadata() or ()), deadline
@@ -65,7 +66,7 @@ class GrpcClient:
             raise CallError(
                 UNDECODABLE_RESPONSE, f"the response of {len(response)} bytes is no valid message"
             ) from None
-        return response
+        return Reply(response)
 
     async def close(self) -> None:
         """See `Client.close`."""

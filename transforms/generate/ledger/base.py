@@ -31,6 +31,8 @@ class Entry:
         latency_ms: Milliseconds of the successful attempt.
         asked_at: When that attempt left, UTC.
         answered_at: When its response was complete, UTC.
+        first_part_ms: Milliseconds until a streamed response's first part, else None.
+        unread_json: The response's own JSON, where the message could not hold all of it, else None.
     """
 
     key: bytes
@@ -42,6 +44,8 @@ class Entry:
     latency_ms: float
     asked_at: datetime
     answered_at: datetime
+    first_part_ms: float | None = None
+    unread_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

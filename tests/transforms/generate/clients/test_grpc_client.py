@@ -25,6 +25,7 @@ from tests.transforms.generate.support import (
     text_of,
 )
 from transforms.generate.clients import grpc_client
+from transforms.generate.clients.base import Call
 from transforms.generate.clients.grpc_client import GrpcClient, call_error
 from transforms.generate.conversation import turn_request
 from transforms.generate.errors import (
@@ -63,7 +64,7 @@ def attempt(address, *, deadline=20.0, body=None, **changes):
     async def scenario():
         client = GrpcClient(make_settings(address, **changes))
         try:
-            return await client.generate(request() if body is None else body, deadline)
+            return (await client.ask(Call(request() if body is None else body), deadline)).response
         except CallError as error:
             return error
         finally:
@@ -210,14 +211,14 @@ def test_a_call_that_is_never_answered_ends_at_its_deadline_and_its_neighbours_d
 
     async def scenario(address):
         client = GrpcClient(make_settings(address))
-        hanging = asyncio.create_task(client.generate(request("hang"), 1.5))
+        hanging = asyncio.create_task(client.ask(Call(request("hang")), 1.5))
         await asyncio.sleep(0.05)
         for _ in range(5):
-            assert text_of(await client.generate(request("next"), 20.0)) == "here"
+            assert text_of((await client.ask(Call(request("next")), 20.0)).response) == "here"
         assert not hanging.done()
         with pytest.raises(CallError) as caught:
             await hanging
-        assert text_of(await client.generate(request("after"), 20.0)) == "here"
+        assert text_of((await client.ask(Call(request("after")), 20.0)).response) == "here"
         await client.close()
         return caught.value
 
@@ -249,7 +250,7 @@ def test_what_answers_no_grpc_is_an_error_that_names_itself():
         server = await asyncio.start_server(web, "127.0.0.1", 0)
         client = GrpcClient(make_settings(f"127.0.0.1:{server.sockets[0].getsockname()[1]}"))
         with pytest.raises(CallError) as caught:
-            await client.generate(request(), 5.0)
+            await client.ask(Call(request()), 5.0)
         await client.close()
         server.close()
         return caught.value
@@ -262,7 +263,7 @@ def test_a_closed_client_answers_with_an_error():
         client = GrpcClient(make_settings())
         await client.close()
         with pytest.raises(CallError) as caught:
-            await client.generate(request(), 1.0)
+            await client.ask(Call(request()), 1.0)
         assert caught.value.code == "UNAVAILABLE"
 
     run(scenario())
@@ -326,7 +327,7 @@ def test_hundreds_of_calls_are_out_at_once():
     async def scenario(address):
         client = GrpcClient(make_settings(address))
         began = time.monotonic()
-        await asyncio.gather(*(client.generate(request(f"q{number}"), 20.0) for number in range(256)))
+        await asyncio.gather(*(client.ask(Call(request(f"q{number}")), 20.0) for number in range(256)))
         took = time.monotonic() - began
         await client.close()
         return took
