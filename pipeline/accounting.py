@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
@@ -12,11 +12,31 @@ from fastavro import block_reader
 
 from pipeline.output import Output
 from pipeline.sinks import ROWS
+from schemas.messages import Method
 from schemas.tables import TABLES
 from transforms.flatten import COUNTERS, COUNTERS_BY_CODE
-from transforms.generate.stage import NAMESPACE, RETRIES_BY_CODE
+from transforms.generate.stage import CHECK_RETRIES_BY_CODE, CHECKS, NAMESPACE, RETRIES_BY_CODE
 
 THROTTLED = "cumulativeThrottlingSeconds"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAccount:
+    """What became of the checks that follow answers, none of which is a record.
+
+    Attributes:
+        checked: Answers that were checked.
+        failed: Checks that became a failure row.
+        skipped: Answers without a text, or without a chunk's text to check it against.
+        calls: Requests that left, retries included.
+        retries: Requests beyond a check's first.
+    """
+
+    checked: int = 0
+    failed: int = 0
+    skipped: int = 0
+    calls: int = 0
+    retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +55,7 @@ class Account:
         failures_by_code: Failure rows by code.
         throttled_seconds: Time spent waiting for the pace, over all workers.
         rows: Rows written, by table.
+        checks: The checks that follow answers.
     """
 
     records_read: int
@@ -48,6 +69,7 @@ class Account:
     failures_by_code: Mapping[str, int]
     throttled_seconds: int
     rows: Mapping[str, int]
+    checks: CheckAccount = CheckAccount()
 
     @property
     def outcomes(self) -> int:
@@ -56,34 +78,45 @@ class Account:
 
     @property
     def balanced(self) -> bool:
-        """Whether the count law holds: each record has one outcome, each failed one a row."""
-        return self.records_read == self.outcomes and self.rows.get("failures", 0) == self.failed
+        """Whether the count law holds: each record has one outcome, each failed one (or check) a row."""
+        failures = self.failed + self.checks.failed
+        return self.records_read == self.outcomes and self.rows.get("failures", 0) == failures
 
 
-def account(counters: Mapping[tuple[str, str], int]) -> Account:
-    """Draw up the account from a job's counters, by (namespace, name)."""
+def account(counters: Mapping[tuple[str, str], int], method: Method = "generate") -> Account:
+    """Draw up the account from a job's counters, by (namespace, name).
 
-    def one(name: str) -> int:
-        return counters.get((NAMESPACE, name), 0)
+    Args:
+        counters: What the steps counted.
+        method: What the run's records call; its calls are the run's, those of other checks are not.
+    """
+    calling, by_code = (CHECKS, CHECK_RETRIES_BY_CODE) if method == "check" else (NAMESPACE, RETRIES_BY_CODE)
+
+    def one(name: str, namespace: str = COUNTERS) -> int:
+        return counters.get((namespace, name), 0)
 
     def by_name(namespace: str) -> dict[str, int]:
         return {name: count for (space, name), count in sorted(counters.items()) if space == namespace}
 
-    def outcomes(name: str) -> int:
-        return counters.get((COUNTERS, name), 0)
-
     return Account(
         records_read=one("records_read"),
-        answered=outcomes("answered"),
-        failed=outcomes("failed"),
-        duplicates=outcomes("duplicates"),
-        already_answered=outcomes("already_answered"),
-        calls=one("calls"),
-        retries=one("retries"),
-        retries_by_code=by_name(RETRIES_BY_CODE),
+        answered=one("answered"),
+        failed=one("failed"),
+        duplicates=one("duplicates"),
+        already_answered=one("already_answered"),
+        calls=one("calls", calling),
+        retries=one("retries", calling),
+        retries_by_code=by_name(by_code),
         failures_by_code=by_name(COUNTERS_BY_CODE),
-        throttled_seconds=one(THROTTLED),
-        rows={table: counters.get((ROWS, table), 0) for table in TABLES},
+        throttled_seconds=one(THROTTLED, calling),
+        rows={table: one(table, ROWS) for table in TABLES},
+        checks=CheckAccount() if method == "check" else _checks(counters),
+    )
+
+
+def _checks(counters: Mapping[tuple[str, str], int]) -> CheckAccount:
+    return CheckAccount(
+        **{field.name: counters.get((CHECKS, field.name), 0) for field in fields(CheckAccount)}
     )
 
 

@@ -12,7 +12,7 @@ from fastavro import reader
 
 from pipeline.errors import UsageError
 from pipeline.formats.items import reason_of
-from pipeline.output import STAGING, Output
+from pipeline.output import Output
 from transforms.generate.answered import AnsweredTurns, turn_name
 
 # Only these columns are decoded into Python; the rest is skipped over.
@@ -40,9 +40,8 @@ def note_answered(output: Output) -> str | None:
     files = output.kept("answers")
     if not files:
         return None
-    directory = output.private(STAGING)
-    os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, "answered.sqlite")
+    os.makedirs(output.scratch, mode=0o700, exist_ok=True)
+    path = os.path.join(output.scratch, "answered.sqlite")
     answered_turns(files, path).close()
     return path
 

@@ -17,14 +17,23 @@ USAGE = """\
 usage: groundrows COMMAND [FLAGS]
 
 commands:
-  run       ask every question of an archive and write the answers as rows
-  plan      read an archive, call nothing, and say what a run would do, take and cost
-  replay    ask again what failed in earlier runs
-  ledger    show what a ledger holds, or export it
-  emulator  serve the Grounded Generation API on this machine, for trying out and for tests
+  run         ask every question of an archive and write the answers as rows
+  plan        read an archive, call nothing, and say what a run would do, take and cost
+  replay      ask again what failed in earlier runs
+  report      show a run's answers, claims and health on one page
+  ledger      show what a ledger holds, or export it
+  emulator    serve the Grounded Generation API on this machine, for trying out and for tests
+  completion  print what makes bash, zsh or tcsh complete commands and flags
 
 `groundrows COMMAND --help` lists a command's flags.
 """
+
+
+class _ToStderr(logging.Handler):
+    """Logs to whatever stderr is at the moment: the display of progress puts itself in its place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["emulator"]:  # it sees to signals and errors itself
         return _emulator(arguments[1:])
-    logging.basicConfig(format=_log_format(), level=logging.WARNING)
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, handlers=[_ToStderr()])
     with stopping.watched() as signals:
         try:
             code = _command(arguments)
@@ -92,11 +101,6 @@ def _nobody_reads() -> bool:
     return True
 
 
-def _log_format() -> str:
-    # On a terminal the line of progress stands where the message goes.
-    return "\r\x1b[2K%(message)s" if sys.stderr is not None and sys.stderr.isatty() else "%(message)s"
-
-
 # Help needs no Beam, and comes at once without it.
 def _wants_help(argv: list[str]) -> bool:
     return "-h" in argv or "--help" in argv
@@ -146,6 +150,23 @@ def _ledger(argv: list[str]) -> int:
     return ledger(argv)
 
 
+def _report(argv: list[str]) -> int:
+    if _wants_help(argv):
+        from pipeline.report.options import report_parser
+
+        report_parser().print_help()
+        return 0
+    from pipeline.report.command import main as report
+
+    return report(argv)
+
+
+def _completion(argv: list[str]) -> int:
+    from pipeline.completion import completion
+
+    return completion(argv)
+
+
 def _emulator(argv: list[str]) -> int:
     from pipeline.emulator.__main__ import main as emulate
 
@@ -156,6 +177,8 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "run": _run,
     "plan": _plan,
     "replay": _replay,
+    "report": _report,
     "ledger": _ledger,
     "emulator": _emulator,
+    "completion": _completion,
 }

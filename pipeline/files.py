@@ -1,13 +1,18 @@
 """Files and directories, local or `gs://`, by their names.
 
 Beam takes a name for a pattern when it finds, deletes or removes: for a bracket in this directory's name it
-deletes what another one holds. Local files are therefore left to the standard library.
+deletes what another one holds. Local files are therefore left to the standard library, and on `gs://` no
+name that could be a pattern is written to (`check_name`).
+
+On `gs://` there are no directories, an object is there once it is whole, and a move is a copy and a deletion:
+one that is broken off leaves both, and is made good by moving again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from contextlib import suppress
 from typing import Any
@@ -16,19 +21,29 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 
+def check_name(path: str) -> None:
+    """Check that a name on `gs://` stands for itself alone; any local one does.
+
+    Raises:
+        ValueError: It doesn't: a pattern to Beam, or no bucket is named.
+    """
+    if "://" in path and any(mark in path for mark in "*?["):
+        raise ValueError("a name with *, ? or [ would stand for others on gs://")
+    if re.fullmatch(r"gs:/*", path):
+        raise ValueError("it names no bucket")
+
+
 def make_directory(path: str) -> None:
     """Make a directory unless it is there."""
-    if not FileSystems.exists(path):
-        # Another worker may be quicker.
-        with suppress(OSError):
-            FileSystems.mkdirs(path)
+    if "://" not in path:
+        os.makedirs(path, exist_ok=True)
 
 
 def remove_directory(path: str) -> None:
     """Remove a directory and what is in it, if it is there."""
     if "://" not in path:
         shutil.rmtree(path, ignore_errors=True)
-    elif FileSystems.match([FileSystems.join(path, "*")])[0].metadata_list:
+    else:
         with suppress(OSError):
             FileSystems.delete([path.rstrip("/") + "/"])
 
@@ -79,3 +94,10 @@ def read_json(path: str) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds no JSON object")
     return value
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The error behind one of Beam's, which say only that an operation failed, and on what."""
+    while details := getattr(error, "exception_details", None):
+        error = next(iter(details.values()))
+    return error

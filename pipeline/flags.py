@@ -40,16 +40,41 @@ def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> No
         source.add_argument("--input", metavar="GLOB[,GLOB]", help="archives of questions; local or gs://")
         source.add_argument(
             "--input_subscription",
-            metavar="SUBSCRIPTION",
-            help="a Pub/Sub subscription instead; not supported yet",
+            metavar="projects/P/subscriptions/S",
+            help="questions from Pub/Sub instead, a message each",
         )
         source.add_argument(
-            "--input_topic", metavar="TOPIC", help="a Pub/Sub topic instead; not supported yet"
+            "--input_topic", metavar="projects/P/topics/T", help="the same by a topic; on Dataflow only"
         )
+        source.add_argument(
+            "--id_attribute", metavar="NAME", help="the message attribute by which redelivery is known"
+        )
+        source.add_argument(
+            "--timestamp_attribute", metavar="NAME", help="the message attribute that holds its time"
+        )
+        source.add_argument(
+            "--stop_when_idle",
+            type=float,
+            metavar="S",
+            help="end when no message came for so long (the worker on this machine)",
+        )
+    source.add_argument(
+        "--mode",
+        default="generate",
+        choices=("generate", "check"),
+        help="check: records hold an `answer` and `facts`, and nothing is generated",
+    )
     source.add_argument("--question_field", default="question", metavar="NAME", help="the field to ask")
     source.add_argument("--id_field", default="id", metavar="NAME", help="the field that names a question")
     source.add_argument(
-        "--question_template", metavar="TEXT", help="the prompt, with the record's fields in {braces}"
+        "--question_template",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="the prompt, with the record's fields in {braces}; given again, the next turn's",
+    )
+    source.add_argument(
+        "--answer_field", default="answer", metavar="NAME", help="the field to check, with --mode=check"
     )
     source.add_argument(
         "--request_defaults", metavar="FILE", help="JSON: a partial request laid under every question"
@@ -64,10 +89,20 @@ def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> No
         "--location", metavar="projects/P/locations/L", help="the API's location; picks the endpoint"
     )
     service.add_argument(
-        "--api_version", default="v1", choices=("v1", "v1beta", "v1alpha"), help="v1alpha: not supported yet"
+        "--api_version", default="v1", choices=("v1", "v1beta", "v1alpha"), help="v1alpha is REST only"
+    )
+    service.add_argument("--transport", default="grpc", choices=("grpc", "rest"), help="how to call")
+    service.add_argument("--stream_answers", action="store_true", help="use the streaming method")
+    service.add_argument(
+        "--check_grounding",
+        action="store_true",
+        help="have each answer checked against its support chunks; a call more for each",
     )
     service.add_argument(
-        "--transport", default="grpc", choices=("grpc", "rest"), help="rest: not supported yet"
+        "--citation_threshold",
+        type=float,
+        metavar="SHARE",
+        help="how sure a check must be to cite a fact, 0 to 1 (default: the service's)",
     )
     service.add_argument(
         "--emulator_flags", default="", metavar="TEXT", help="flags for the emulator that the run starts"
@@ -79,6 +114,12 @@ def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> No
         type=float,
         metavar="N",
         help="limit over all workers (default: 60 for the service, none for the emulator)",
+    )
+    calling.add_argument(
+        "--check_requests_per_minute",
+        type=float,
+        metavar="N",
+        help="limit of --check_grounding's own calls (default: 60 for the service, none for the emulator)",
     )
     calling.add_argument("--max_in_flight", type=int, default=64, metavar="N", help="calls out, a process")
     calling.add_argument(
@@ -116,6 +157,18 @@ def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> No
     output.add_argument("--output", metavar="DIR", help="where the rows go; local or gs://")
     output.add_argument(
         "--keep_response", action="store_true", help="keep the raw response beside each answer"
+    )
+    output.add_argument(
+        "--window_seconds", type=float, metavar="S", help="rows of so long share files (default: 60)"
+    )
+    output.add_argument(
+        "--output_shards", type=int, metavar="N", help="files a window and table (default: 1)"
+    )
+    output.add_argument(
+        "--failures_topic", metavar="projects/P/topics/T", help="publish what failed there too"
+    )
+    output.add_argument(
+        "--bigquery_dataset", metavar="PROJECT.DATASET", help="write the rows into BigQuery's tables too"
     )
     output.add_argument(
         "--overwrite",

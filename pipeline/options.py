@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline.endpoints import Endpoint, where_to_call
 from pipeline.errors import UsageError
 from pipeline.flags import EXAMPLE, FlagParser, HelpFormatter, add_run_flags, check_runner_flags
+from pipeline.source_options import Source, dataset, one_source, topic
 from pipeline.uris import without_password
 
 if TYPE_CHECKING:
     import argparse
 
-EMULATOR_LOCATION = "projects/emulated/locations/global"
-LOCATION = re.compile(r"projects/[A-Za-z0-9.:_-]+/locations/([a-z0-9-]+)")
-ADDRESS = re.compile(
-    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(?P<port>[0-9]{1,5}))?/?"
-)
-# The service has these three regions; any other location is refused by it with a 400.
-ENDPOINTS = {
-    "global": "discoveryengine.googleapis.com:443",
-    "us": "us-discoveryengine.googleapis.com:443",
-    "eu": "eu-discoveryengine.googleapis.com:443",
-}
 # Quotas differ per customer; this is low enough to be anybody's.
 DEFAULT_REQUESTS_PER_MINUTE = 60.0
 # What a number may be at most: databases and clocks take no more.
 MOST = 1_000_000_000
 DAY_SECONDS = 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where calls go: `HOST:PORT`, and whether over TLS with credentials."""
-
-    address: str
-    secure: bool
+WINDOW_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +43,7 @@ class RunOptions:
     emulator_flags: tuple[str, ...]
     question_field: str
     id_field: str
-    question_template: str | None
+    question_template: tuple[str, ...]
     request_defaults: str | None
     requests_per_minute: float | None
     max_in_flight: int
@@ -79,6 +62,26 @@ class RunOptions:
     max_failure_share: float
     quiet: bool
     runner_flags: tuple[str, ...]
+    input_subscription: str | None = None
+    input_topic: str | None = None
+    id_attribute: str | None = None
+    timestamp_attribute: str | None = None
+    stop_when_idle: float | None = None
+    mode: str = "generate"
+    answer_field: str = "answer"
+    stream_answers: bool = False
+    check_grounding: bool = False
+    citation_threshold: float | None = None
+    check_requests_per_minute: float | None = None
+    window_seconds: float = WINDOW_SECONDS
+    output_shards: int = 1
+    failures_topic: str | None = None
+    bigquery_dataset: str | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether questions come from Pub/Sub rather than files."""
+        return self.input_subscription is not None or self.input_topic is not None
 
 
 def run_parser(prog: str = "groundrows run") -> FlagParser:
@@ -123,9 +126,7 @@ def check_output(flags: argparse.Namespace) -> None:
         raise UsageError("Nothing says where the rows go: give --output=DIR.")
 
 
-def checked_options(
-    flags: argparse.Namespace, runner_flags: tuple[str, ...], inputs: tuple[str, ...]
-) -> RunOptions:
+def checked_options(flags: argparse.Namespace, runner_flags: tuple[str, ...], inputs: Source) -> RunOptions:
     """Check the flags that every command which looks at questions has.
 
     Args:
@@ -138,15 +139,22 @@ def checked_options(
     """
     if flags.overwrite and flags.append:
         raise UsageError("--overwrite replaces what is there and --append adds to it: give only one of them.")
-    endpoint, location = _service(flags)
-    for name in ("question_field", "id_field"):
+    endpoint, location = where_to_call(flags)
+    _check_mode(flags)
+    for name in ("question_field", "id_field", "answer_field"):
         if not getattr(flags, name):
             raise UsageError(f"--{name} is empty: give a field's name, or leave it out.")
     if any(flag.partition("=")[0] == "--port" for flag in flags.emulator_flags.split()):
         raise UsageError("--emulator_flags holds --port, which the run chooses itself: leave it out.")
     _numbers(flags)
     return RunOptions(
-        inputs=inputs,
+        inputs=inputs.patterns,
+        input_subscription=inputs.subscription,
+        input_topic=inputs.topic,
+        id_attribute=inputs.id_attribute,
+        timestamp_attribute=inputs.timestamp_attribute,
+        stop_when_idle=inputs.stop_when_idle,
+        mode=flags.mode,
         output=(flags.output.rstrip("/") or "/") if flags.output else "",
         service=flags.service,
         endpoint=endpoint,
@@ -156,8 +164,13 @@ def checked_options(
         emulator_flags=_emulator_flags(flags),
         question_field=flags.question_field,
         id_field=flags.id_field,
-        question_template=flags.question_template,
+        question_template=tuple(flags.question_template),
+        answer_field=flags.answer_field,
         request_defaults=flags.request_defaults,
+        stream_answers=flags.stream_answers,
+        check_grounding=flags.check_grounding,
+        citation_threshold=flags.citation_threshold,
+        check_requests_per_minute=_check_limit(flags),
         requests_per_minute=_limit(flags),
         max_in_flight=flags.max_in_flight,
         batch_size=flags.batch_size,
@@ -170,63 +183,16 @@ def checked_options(
         ledger=_ledger(flags),
         share_identical=flags.share_identical,
         keep_response=flags.keep_response,
+        window_seconds=WINDOW_SECONDS if flags.window_seconds is None else flags.window_seconds,
+        output_shards=1 if flags.output_shards is None else flags.output_shards,
+        failures_topic=topic(flags.failures_topic, "failures_topic"),
+        bigquery_dataset=dataset(flags.bigquery_dataset),
         overwrite=flags.overwrite,
         append=flags.append,
         max_failure_share=flags.max_failure_share,
         quiet=flags.quiet,
         runner_flags=runner_flags,
     )
-
-
-def one_source(flags: argparse.Namespace) -> tuple[str, ...]:
-    """The patterns that the one source given consists of."""
-    given = [name for name in ("input", "input_subscription", "input_topic") if getattr(flags, name)]
-    if not given:
-        raise UsageError("Nothing says what to ask: give --input=FILE.")
-    if len(given) > 1:
-        raise UsageError(f"--{given[0]} and --{given[1]} are two sources: give exactly one.")
-    if given[0] != "input":
-        raise UsageError(
-            f"--{given[0]} is not supported yet: write the questions to a file and give --input."
-        )
-    patterns = tuple(pattern for pattern in flags.input.split(",") if pattern)
-    if not patterns:
-        raise UsageError(f"--input={flags.input} names no file: give --input=FILE.")
-    return patterns
-
-
-def _service(flags: argparse.Namespace) -> tuple[Endpoint | None, str]:
-    if flags.service is None:
-        raise UsageError(
-            "Nothing says whom to ask: give --service=discoveryengine, or --service=emulator to try it out."
-        )
-    if flags.transport == "rest" or flags.api_version == "v1alpha":
-        raise UsageError(
-            "REST, and with it v1alpha, is not supported yet: use --transport=grpc with v1 or v1beta."
-        )
-    location = flags.location
-    if location is None and flags.service == "emulator":
-        location = EMULATOR_LOCATION
-    if location is None:
-        raise UsageError(
-            "Nothing says in whose name to ask: give --location=projects/PROJECT/locations/global."
-        )
-    match = LOCATION.fullmatch(location)
-    if match is None:
-        raise UsageError(f"--location={location} is no location: write projects/PROJECT/locations/global.")
-    if flags.emulator_flags and (flags.service != "emulator" or flags.endpoint is not None):
-        raise UsageError("--emulator_flags is for a run that starts its own emulator: leave it out here.")
-    if flags.endpoint is not None:
-        return _endpoint(flags.endpoint, flags.service), location
-    if flags.service == "emulator":
-        return None, location
-    region = match.group(1)
-    if region not in ENDPOINTS:
-        raise UsageError(
-            f"--location={location} is in {region}, which has no endpoint known here: "
-            f"use one of {', '.join(ENDPOINTS)}, or name a server with --endpoint."
-        )
-    return Endpoint(ENDPOINTS[region], secure=True), location
 
 
 def _emulator_flags(flags: argparse.Namespace) -> tuple[str, ...]:
@@ -238,45 +204,38 @@ def _emulator_flags(flags: argparse.Namespace) -> tuple[str, ...]:
         ) from None
 
 
-def _endpoint(text: str, service: str) -> Endpoint:
-    if "@" in text:  # not shown: there may be a password in it
-        raise UsageError("--endpoint holds a user, which no server here takes: write HOST:PORT.")
-    match = ADDRESS.fullmatch(text)
-    port = int(match["port"]) if match and match["port"] else None
-    if match is None or (port is not None and not 0 < port < 65536):
-        raise UsageError(f"--endpoint={text} is no address: write HOST:PORT.")
-    scheme, host = match["scheme"], match["host"].strip("[]")
-    local = _is_loopback(host)
-    secure = scheme == "https" or (scheme is None and not local)
-    if not local and (not secure or service == "emulator"):
+def _check_mode(flags: argparse.Namespace) -> None:
+    if flags.mode == "check":
+        for name in ("question_template", "request_defaults", "stream_answers", "check_grounding"):
+            if getattr(flags, name):
+                raise UsageError(f"--{name} is for generating, and --mode=check does not: leave it out.")
+    elif flags.citation_threshold is not None and not flags.check_grounding:
+        raise UsageError("--citation_threshold is for checks: give --check_grounding too, or leave it out.")
+    if flags.mode != "check" and flags.check_requests_per_minute is not None and not flags.check_grounding:
         raise UsageError(
-            f"--endpoint={text} is not on this machine, and calls without TLS stay on loopback: "
-            "use an https address with --service=discoveryengine, or 127.0.0.1."
+            "--check_requests_per_minute is for checks: give --check_grounding too, or leave it out."
         )
-    if port is None and not secure:
-        raise UsageError(f"--endpoint={text} names no port: write HOST:PORT.")
-    name = f"[{host}]" if ":" in host else host
-    return Endpoint(f"{name}:{port or 443}", secure)
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _numbers(flags: argparse.Namespace) -> None:
-    for name in ("max_in_flight", "batch_size", "max_attempts", "pacing_shards", "max_requests"):
+    for name in (
+        "max_in_flight",
+        "batch_size",
+        "max_attempts",
+        "pacing_shards",
+        "max_requests",
+        "output_shards",
+    ):
         value = getattr(flags, name)
         if value is not None and not 1 <= value <= MOST:
             raise UsageError(f"--{name}={value} makes no sense: give a whole number from 1 to {MOST}.")
     for name, least, most in (
         ("requests_per_minute", 0.001, MOST),
+        ("check_requests_per_minute", 0.001, MOST),
         ("deadline_seconds", 0.001, DAY_SECONDS),
         ("expected_latency_seconds", 0.001, DAY_SECONDS),
+        ("window_seconds", 1, DAY_SECONDS),
+        ("citation_threshold", 0, 1),
     ):
         value = getattr(flags, name)
         if value is not None and not least <= value <= most:  # nor is anything in between a NaN
@@ -288,6 +247,13 @@ def _numbers(flags: argparse.Namespace) -> None:
 def _limit(flags: argparse.Namespace) -> float | None:
     if flags.requests_per_minute is not None:
         return float(flags.requests_per_minute)
+    return None if flags.service == "emulator" else DEFAULT_REQUESTS_PER_MINUTE
+
+
+def _check_limit(flags: argparse.Namespace) -> float | None:
+    """The limit of the checks that follow answers; checks alone have the run's own."""
+    if flags.check_requests_per_minute is not None:
+        return float(flags.check_requests_per_minute)
     return None if flags.service == "emulator" else DEFAULT_REQUESTS_PER_MINUTE
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,9 +18,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
+from google.api_core.exceptions import GoogleAPIError
+from google.auth.exceptions import GoogleAuthError
 
 from pipeline.errors import UsageError
 from pipeline.files import (
+    cause_of,
+    check_name,
     delete,
     make_directory,
     move,
@@ -59,6 +64,13 @@ class Output:
         """A path among the run's own things."""
         return str(FileSystems.join(self.path, PRIVATE, *names))
 
+    @property
+    def scratch(self) -> str:
+        """A directory on this machine for what need not outlive the run; it goes when the run ends."""
+        if "://" not in self.path:
+            return self.private(STAGING)
+        return os.path.join(tempfile.gettempdir(), f"groundrows-{self.run_id}")
+
     def table(self, table: str) -> str:
         """A table's directory."""
         return str(FileSystems.join(self.path, table))
@@ -79,6 +91,7 @@ def check(path: str, *, overwrite: bool, append: bool) -> None:
         UsageError: It may not; `claimed` would say the same.
     """
     with _errors_named(path):
+        check_name(path)
         _begun(path, overwrite=overwrite, append=append)
         if "://" not in path:
             _check_writable(path)
@@ -94,6 +107,7 @@ def claimed(path: str, *, overwrite: bool, append: bool) -> Iterator[Output]:
     """
     with ExitStack() as stack:
         with _errors_named(path):
+            check_name(path)
             stack.enter_context(_locked(path))
             output = _begun(path, overwrite=overwrite, append=append)
             _make_way(output)
@@ -104,9 +118,9 @@ def claimed(path: str, *, overwrite: bool, append: bool) -> Iterator[Output]:
 def _errors_named(path: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, GoogleAPIError, GoogleAuthError) as error:
         raise UsageError(
-            f"--output={path} can't be used: {reason_of(error)}; name another directory."
+            f"--output={path} can't be used: {reason_of(cause_of(error))}; name another directory."
         ) from error
 
 
@@ -165,7 +179,7 @@ def _make_way(output: Output) -> None:
     for file in _all_row_files(path):
         if file not in output.kept_files:
             delete(file)
-    remove_directory(output.private(STAGING))
+    _remove_staging(output)
 
 
 def _stopped(path: str, *, or_none: bool = False) -> Output | None:
@@ -224,9 +238,14 @@ def ledger_in(path: str) -> str | None:
 
 def finish(output: Output, summary: dict[str, Any]) -> None:
     """Write `run.json`, which says that the run has finished, and tidy up behind it."""
-    remove_directory(output.private(STAGING))
+    _remove_staging(output)
     _write_json(output, RUN, summary)
     delete(FileSystems.join(output.path, UNDER_WAY))
+
+
+def _remove_staging(output: Output) -> None:
+    for directory in {output.private(STAGING), output.scratch}:
+        remove_directory(directory)
 
 
 def _all_row_files(path: str) -> list[str]:
@@ -235,14 +254,15 @@ def _all_row_files(path: str) -> list[str]:
 
 def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
     """Write a file that is either whole or not there."""
-    half, path = output.private(f"half{name}"), FileSystems.join(output.path, name)
+    path = FileSystems.join(output.path, name)
+    # An object on gs:// is there once it is whole.
+    half = path if "://" in path else output.private(f"half{name}")
     # A path may hold bytes that are no UTF-8; they are written as escapes.
     text = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     with open_for_writing(half) as file:
         file.write(text + b"\n")
-    if "://" in path:
-        delete(path)
-    move(half, path)
+    if half != path:
+        move(half, path)
 
 
 @contextmanager

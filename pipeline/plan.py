@@ -19,10 +19,11 @@ from pipeline.options import RunOptions
 from pipeline.output import finished_files, is_finished, ledger_in
 from pipeline.plan_options import PlanOptions, parse_plan
 from pipeline.progress import duration
-from pipeline.records import archives_of, record_settings
+from pipeline.records import archives_of, read_settings
 from pipeline.sources import Archive, read_archive
 from pipeline.survey import Survey, Surveyor
 from pipeline.uris import without_password
+from schemas.check import CheckSettings
 from schemas.question import RecordSettings
 from transforms.generate.answered import AnsweredTurns
 from transforms.generate.ledger.base import Ledger, LedgerError, NoLedgerError
@@ -44,7 +45,7 @@ def plan(argv: list[str]) -> int:
     """
     options = parse_plan(argv)
     archives = archives_of(options.run.inputs)
-    records = record_settings(options.run)
+    records = read_settings(options.run)
     try:
         survey = _survey(options.run, archives, records)
     except LedgerError as error:
@@ -54,7 +55,9 @@ def plan(argv: list[str]) -> int:
     return 0
 
 
-def _survey(options: RunOptions, archives: Sequence[Archive], records: RecordSettings) -> Survey:
+def _survey(
+    options: RunOptions, archives: Sequence[Archive], records: RecordSettings | CheckSettings
+) -> Survey:
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="groundrows-"))
         ledger = stack.enter_context(closing(_ledger(options)))
@@ -100,6 +103,8 @@ def _call_settings(options: RunOptions) -> CallSettings:
         run_id="plan",
         batch_size=options.batch_size,
         share_identical=options.share_identical,
+        method=options.mode,  # type: ignore[arg-type]
+        stream_answers=options.stream_answers,
     )
 
 
@@ -144,7 +149,7 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
             {"bytes": survey.largest_bytes, "origin": survey.largest_origin} if survey.largest_bytes else None
         ),
     }
-    if run.question_template is not None:
+    if run.question_template:
         found["prompts"] = survey.prompts
     return found
 
@@ -203,7 +208,8 @@ def for_people(found: Mapping[str, Any]) -> str:
         lines.append(f"cost: {found['cost']:,.2f}, by the prices given")
     if found.get("prompts"):
         lines.append("the first prompts:")
-        lines += [f"  {_cut(prompt)}" for prompt in found["prompts"]]
+        for first, *later in found["prompts"]:
+            lines += [f"  {_cut(first)}", *(f"    then {_cut(turn)}" for turn in later)]
     return "\n".join(lines)
 
 

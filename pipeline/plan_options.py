@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from pipeline.errors import UsageError
 from pipeline.flags import FlagParser, HelpFormatter, add_run_flags
-from pipeline.options import RunOptions, checked_options, one_source, parse_flags
+from pipeline.options import RunOptions, checked_options, parse_flags
+from pipeline.source_options import one_source
 
 EXAMPLE = """\
 example:
@@ -61,6 +62,8 @@ def parse_plan(argv: Sequence[str]) -> PlanOptions:
     """
     flags, runner_flags = parse_flags(plan_parser(), argv)
     inputs = one_source(flags)
+    if not inputs.patterns:
+        raise UsageError("A plan reads archives, which can be read again: give --input=FILE.")
     for name in ("price_per_1000_requests", "price_per_million_tokens"):
         value = getattr(flags, name)
         if value is not None and not (value >= 0 and math.isfinite(value)):

@@ -1,11 +1,11 @@
-"""How a run is getting on: one line, rewritten on a terminal, or one every ten seconds elsewhere."""
+"""How a run is getting on: a bar and a line on a terminal, or a line every ten seconds elsewhere."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,29 +15,48 @@ from transforms.generate import shared
 
 TERMINAL_SECONDS = 0.5
 LOG_SECONDS = 10.0
-# The rate is taken over the last moments, so that the time left follows a limit that changed.
+# Rates are taken over the last moments, so that the time left follows a limit that changed.
 RATE_SECONDS = 15.0
-CLEAR = "\r\x1b[2K"
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What can be seen of a run at one moment."""
+    """What can be seen of a run at one moment.
+
+    Attributes:
+        done: Questions that have an outcome.
+        failed: Those of them that failed.
+        in_flight: Calls out.
+        retrying: Questions that wait to be asked again.
+        calls: Calls made, retries included.
+        throttled_seconds: Time spent waiting for the pace.
+        limit: Calls a minute, or None.
+        budget: Calls that may be made, or None.
+    """
 
     done: int
     failed: int
     in_flight: int
     retrying: int
+    calls: int = 0
+    throttled_seconds: float = 0.0
+    limit: float | None = None
+    budget: int | None = None
 
 
 def sight() -> Sight:
     """Look at the engines of this process; workers in processes of their own are out of sight."""
     engines = shared.running()
+    asking = [engine for engine in engines if engine.settings.method == "generate"] or engines
     return Sight(
-        done=sum(engine.done for engine in engines),
-        failed=sum(engine.failed for engine in engines),
+        done=sum(engine.done for engine in asking),
+        failed=sum(engine.failed for engine in asking),
         in_flight=sum(engine.attempts.out for engine in engines),
         retrying=sum(engine.attempts.waiting_to_retry for engine in engines),
+        calls=sum(engine.attempts.made for engine in asking),
+        throttled_seconds=sum(engine.throttled_seconds for engine in asking),
+        limit=asking[0].settings.requests_per_minute if asking else None,
+        budget=asking[0].settings.max_requests if asking else None,
     )
 
 
@@ -49,7 +68,7 @@ class Meter:
     """
 
     def __init__(self, started: float) -> None:
-        self._seen = [(started, 0)]
+        self._seen = deque([(started, 0, 0)])
 
     def line(self, now: float, seen: Sight, total: int | None) -> str:
         """The line for this moment.
@@ -59,28 +78,37 @@ class Meter:
             seen: What was seen.
             total: Questions there are, or None while that is not known.
         """
-        self._seen.append((now, seen.done))
+        self._seen.append((now, seen.done, seen.calls))
         # The last but one stays, however long ago it was: without it there would be no rate.
         while len(self._seen) > 2 and now - self._seen[0][0] > RATE_SECONDS:
-            self._seen.pop(0)
-        since, before = self._seen[0]
-        rate = max(0, seen.done - before) / (now - since) if now > since else 0.0
+            self._seen.popleft()
+        since, done, calls = self._seen[0]
+        passed = now - since
+        rate = max(0, seen.done - done) / passed if passed > 0 else 0.0
         of = f"/{total:,}" if total is not None else ""
         parts = [f"{seen.done:,}{of} done", f"{seen.failed:,} failed", f"{seen.in_flight} in flight"]
         if seen.retrying:
             parts.append(f"{seen.retrying} waiting to retry")
         parts.append(f"{rate:.1f}/s")
+        if seen.limit is not None:
+            a_minute = 60 * max(0, seen.calls - calls) / passed if passed > 0 else 0.0
+            parts.append(f"{a_minute:,.0f} of {seen.limit:,g} calls/min")
+        if seen.throttled_seconds >= 1:
+            parts.append(f"{duration(seen.throttled_seconds)} throttled")
+        if seen.budget is not None:
+            parts.append(f"{seen.calls:,} of {seen.budget:,} calls spent")
         if total is not None and rate > 0:
             parts.append(f"{duration(max(0, total - seen.done) / rate)} left")
         return " · ".join(parts)
 
 
 @contextmanager
-def shown(count: Callable[[], int], stream: TextIO | None = None) -> Iterator[None]:
+def shown(count: Callable[[], int] | None, stream: TextIO | None = None) -> Iterator[None]:
     """Show progress while the block runs.
 
     Args:
-        count: Counts the questions there are; runs beside the work, and only for a terminal.
+        count: Counts the questions there are; runs beside the work, and only for a terminal. None where
+            nobody can know.
         stream: Where to; stderr when not given.
     """
     stop = threading.Event()
@@ -93,26 +121,44 @@ def shown(count: Callable[[], int], stream: TextIO | None = None) -> Iterator[No
         thread.join()
 
 
-def _show(count: Callable[[], int], stream: TextIO, stop: threading.Event) -> None:
+def _show(count: Callable[[], int] | None, stream: TextIO, stop: threading.Event) -> None:
     # A display that fails must neither end a run nor litter its output.
-    with suppress(Exception):
-        _keep_showing(count, stream, stop)
+    with suppress(Exception, SystemExit):  # rich takes a reader that is gone for the end of the program
+        if stream.isatty():
+            _redraw(count, stream, stop)
+        else:
+            _print(stream, stop)
 
 
-def _keep_showing(count: Callable[[], int], stream: TextIO, stop: threading.Event) -> None:
-    terminal = stream.isatty()
+def _print(stream: TextIO, stop: threading.Event) -> None:
+    meter = Meter(time.monotonic())
+    while not stop.wait(LOG_SECONDS):
+        print(meter.line(time.monotonic(), sight(), None), file=stream, flush=True)
+
+
+def _redraw(count: Callable[[], int] | None, stream: TextIO, stop: threading.Event) -> None:
+    # Not needed, and not paid for, where nobody looks.
+    from rich.console import Console
+    from rich.live import Live
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
     total: list[int] = []
-    if terminal:
+    if count is not None:
         threading.Thread(target=_count, args=(count, total), daemon=True).start()
     meter = Meter(time.monotonic())
-    while not stop.wait(TERMINAL_SECONDS if terminal else LOG_SECONDS):
-        line = meter.line(time.monotonic(), sight(), total[0] if total else None)
-        if terminal:
-            # A line that wraps could not be rewritten.
-            line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}"
-        print(line, end="" if terminal else "\n", file=stream, flush=True)
-    if terminal:
-        print(CLEAR, end="", file=stream, flush=True)
+    # What others print meanwhile goes above the display.
+    with Live(console=Console(file=stream), auto_refresh=False, transient=True) as live:
+        while not stop.wait(TERMINAL_SECONDS):
+            seen, known = sight(), total[0] if total else None
+            # A bar without a total moves to and fro.
+            bar = ProgressBar(total=known, completed=seen.done, pulse=known is None)
+            line = Text(meter.line(time.monotonic(), seen, known), no_wrap=True, overflow="ellipsis")
+            view = Table.grid(expand=True)
+            view.add_row(bar)
+            view.add_row(line)
+            live.update(view, refresh=True)
 
 
 def _count(count: Callable[[], int], total: list[int]) -> None:

@@ -9,6 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 from pipeline.errors import UsageError
 from pipeline.options import RunOptions
 from pipeline.sources import Archive, find_archives
+from schemas.check import CheckSettings
 from schemas.defaults import load_defaults
 from schemas.question import RecordSettings
 
@@ -25,6 +26,32 @@ def archives_of(patterns: Sequence[str]) -> list[Archive]:
         raise UsageError(str(error)) from None
 
 
+def read_settings(options: RunOptions) -> RecordSettings | CheckSettings:
+    """The settings of the mode: questions to be answered, or answers to be checked.
+
+    Raises:
+        UsageError: The flags contradict each other, or the defaults can't be used.
+    """
+    return check_records(options) if options.mode == "check" else record_settings(options)
+
+
+def check_records(options: RunOptions) -> CheckSettings:
+    """The settings for answers that are to be checked.
+
+    Raises:
+        UsageError: The flags contradict each other.
+    """
+    try:
+        return CheckSettings(
+            id_field=options.id_field,
+            answer_field=options.answer_field,
+            citation_threshold=options.citation_threshold,
+            api_version=options.api_version,  # type: ignore[arg-type]
+        )
+    except ValueError as error:
+        raise _usage(error) from None
+
+
 def record_settings(options: RunOptions) -> RecordSettings:
     """The settings that the flags ask for, request defaults read and checked.
 
@@ -38,14 +65,18 @@ def record_settings(options: RunOptions) -> RecordSettings:
         return RecordSettings(
             question_field=options.question_field,
             id_field=options.id_field,
-            question_template=options.question_template,
+            question_templates=options.question_template,
             defaults=defaults,
             api_version=options.api_version,  # type: ignore[arg-type]
             transport=options.transport,  # type: ignore[arg-type]
         )
     except ValueError as error:
-        said = str(error).rstrip(".")
-        raise UsageError(f"{said[:1].upper()}{said[1:]}.") from None
+        raise _usage(error) from None
+
+
+def _usage(error: ValueError) -> UsageError:
+    said = str(error).rstrip(".")
+    return UsageError(f"{said[:1].upper()}{said[1:]}.")
 
 
 def _text(path: str) -> str:

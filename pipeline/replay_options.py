@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pipeline.errors import UsageError
 from pipeline.flags import FlagParser, HelpFormatter, add_run_flags
 from pipeline.options import RunOptions, check_output, checked_options, parse_flags
+from pipeline.source_options import Source
 
 EXAMPLE = """\
 example:
@@ -82,7 +83,7 @@ def parse_replay(argv: Sequence[str]) -> ReplayOptions:
             f"--max_generations={flags.max_generations} makes no sense: give a whole number from 1 on."
         )
     return ReplayOptions(
-        run=checked_options(flags, runner_flags, ()),
+        run=checked_options(flags, runner_flags, Source()),
         failures=tuple(directory.rstrip("/") or "/" for directory in failures),
         only_retryable=flags.only_retryable,
         codes=None if flags.codes is None else _codes(flags.codes),

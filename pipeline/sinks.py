@@ -2,7 +2,8 @@
 
 A file is written under the run's private directory and moved to its final name behind a barrier that stands
 after the last row of its window. Beam's `fileio` does the same, but swallows an error of the move (the rows
-are then gone without a word), loses the pane, and never starts a second file; hence this module.
+are then gone without a word), loses the pane, and never starts a second file; hence this module. Streams have
+`pipeline/stream_sinks.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from io import BytesIO
 from typing import Any
 
@@ -53,7 +55,7 @@ class WriteRows(beam.PTransform):
             groups
             | "Write" >> beam.ParDo(_WriteFn(self._output, self._rows_per_file))
             | "Together" >> beam.GroupByKey()
-            | "Publish" >> beam.ParDo(_PublishFn(self._output))
+            | "Publish" >> beam.ParDo(PublishFn(self._output))
         )
 
 
@@ -130,12 +132,9 @@ class _WriteFn(beam.DoFn):
         self._files = {}
 
     def _new_file(self, table: str, window: Any) -> RowFile:
-        # Each bundle's attempt has a directory entry of its own, so that one tried again leaves no trace
-        # but a file that is never published.
-        directory = self._output.private(STAGING)
-        make_directory(directory)
-        name = f"{table}{_window_part(window)}-{uuid.uuid4().hex}.avro"
-        return RowFile(FileSystems.join(directory, name), table)
+        # Each bundle's attempt has names of its own, so that one tried again leaves no trace but files that
+        # are never published.
+        return staged_file(self._output, table, f"{_window_part(window)}{uuid.uuid4().hex}")
 
     def _closed(self, table: str, file: RowFile) -> tuple[str, str]:
         file.close()
@@ -143,13 +142,21 @@ class _WriteFn(beam.DoFn):
         return table, file.path
 
 
-class _PublishFn(beam.DoFn):
-    """A table's files -> their final names, which they have from now on."""
+def staged_file(output: Output, table: str, name: str) -> RowFile:
+    """A new file among those that are not published yet; the name is the table's and then `name`."""
+    directory = output.private(STAGING)
+    make_directory(directory)
+    return RowFile(FileSystems.join(directory, f"{table}-{name}.avro"), table)
+
+
+class PublishFn(beam.DoFn):
+    """Pairs of a table and its files -> the files' final names, which they have from now on."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
 
     def process(self, group: tuple[str, Iterable[str]]) -> Iterator[str]:
+        """Move the files; what an earlier try has moved already is left alone."""
         table, files = group
         directory = self._output.table(table)
         make_directory(directory)
@@ -164,10 +171,12 @@ class _PublishFn(beam.DoFn):
 
 
 def _window_part(window: Any) -> str:
-    if isinstance(window, GlobalWindow):
-        return ""
-    start = window.start.to_utc_datetime()
-    return f"-{start:%Y%m%dT%H%M%SZ}"
+    return "" if isinstance(window, GlobalWindow) else f"{time_part(window.start.to_utc_datetime())}-"
+
+
+def time_part(start: datetime) -> str:
+    """A window's start as names of files bear it."""
+    return f"{start:%Y%m%dT%H%M%SZ}"
 
 
 def ensure_every_table(output: Output) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -48,6 +49,7 @@ def run_json(
         "retries_by_code": dict(account.retries_by_code),
         "failures_by_code": dict(account.failures_by_code),
         "rows": dict(account.rows),
+        "checks": asdict(account.checks) if options.check_grounding else None,
         "throttled_seconds": account.throttled_seconds,
         "rate_used": round(account.calls / (limit * minutes), 4) if limit and minutes else None,
         "quantiles": {name: dict(values) for name, values in quantiles.items()},
@@ -94,6 +96,13 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
         lines.insert(0, _replayed(summary["replay"]))
     if failures:
         lines.append(f"failures: {failures}")
+    checks = summary.get("checks")
+    if checks:
+        lines.append(
+            f"checks: {checks['checked']:,} answers checked, {checks['failed']:,} checks failed,"
+            f" {checks['skipped']:,} answers with nothing to check; {checks['calls']:,} calls,"
+            f" {checks['retries']:,} of them retries"
+        )
     latency = summary["quantiles"].get("latency_ms")
     if latency:
         lines.append(

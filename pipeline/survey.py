@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from pipeline.formats.items import Item
-from schemas.messages import request_class
+from schemas.check import CheckSettings
+from schemas.messages import Method, request_class
 from schemas.outcome import Failure
 from schemas.question import Question, RecordSettings
 from schemas.record import Record
-from schemas.request import next_turn_request
 from transforms.generate.answered import AnsweredTurns, delivered_turns
+from transforms.generate.conversation import answer_text, request_after
 from transforms.generate.job import Job, claimed, look_up, next_job
 from transforms.generate.ledger.base import Ledger, entry_key, fingerprint
 from transforms.generate.settings import CallSettings
@@ -50,7 +51,7 @@ class Survey:
         characters: Text in those requests, the history of later turns included as far as it is known.
         largest_bytes: Size of the largest of those requests, 0 when there is none.
         largest_origin: Where its record is from.
-        prompts: The first turns of the first questions.
+        prompts: The turns of the first questions.
     """
 
     records: int = 0
@@ -66,7 +67,7 @@ class Survey:
     characters: int = 0
     largest_bytes: int = 0
     largest_origin: str = ""
-    prompts: list[str] = field(default_factory=list)
+    prompts: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
     def invalid(self) -> int:
@@ -87,7 +88,7 @@ class Surveyor:
 
     def __init__(
         self,
-        records: RecordSettings,
+        records: RecordSettings | CheckSettings,
         calls: CallSettings,
         ledger: Ledger,
         scratch: Ledger,
@@ -136,7 +137,7 @@ class Surveyor:
                 found.questions += 1
                 found.turns += len(question.turns)
                 if len(found.prompts) < PROMPTS_KEPT:
-                    found.prompts.append(question.turns[0])
+                    found.prompts.append(question.turns)
                 jobs.append(next_job(None, question, (), frozenset(), self._calls))
         calling, over = look_up(self._ledger, jobs, self._calls)
         found.stored_turns += sum(len(job.answers) for job in (*calling, *over))
@@ -144,7 +145,7 @@ class Surveyor:
 
     def _count_calls(self, jobs: Sequence[Job]) -> None:
         found = self.found
-        asked = [(job, list(requests_left(job))) for job in jobs]
+        asked = [(job, list(requests_left(job, self._calls.location))) for job in jobs]
         shared = self._shared(asked) if self._calls.share_identical else frozenset()
         for job, requests in asked:
             calls = 0
@@ -153,7 +154,7 @@ class Surveyor:
                     found.shared_turns += 1
                     continue
                 calls += 1
-                found.characters += text_characters(request, job.question.api_version)
+                found.characters += text_characters(request, job.question.api_version, job.question.method)
                 if len(request) > found.largest_bytes:
                     found.largest_bytes, found.largest_origin = len(request), job.question.origin
             found.calls += calls
@@ -162,9 +163,7 @@ class Surveyor:
     def _shared(self, asked: Sequence[tuple[Job, list[bytes]]]) -> frozenset[tuple[str, int]]:
         """The requests, by origin and place, that another record was first to need."""
         keys = {
-            (job.question.origin, turn): entry_key(
-                "", len(job.answers) + turn, fingerprint(request, job.question.api_version)
-            )
+            (job.question.origin, turn): entry_key("", len(job.answers) + turn, _name(job, request))
             for job, requests in asked
             for turn, request in enumerate(requests)
         }
@@ -175,19 +174,30 @@ class Surveyor:
         return frozenset(place for place, key in keys.items() if holders[key] != place[0])
 
 
-def requests_left(job: Job) -> Iterator[bytes]:
-    """The requests that a job still needs, in order, with nothing in the place of answers to come."""
+def _name(job: Job, request: bytes) -> bytes:
     question = job.question
+    return fingerprint(
+        request, question.api_version, method=question.method, user_context=question.user_context
+    )
+
+
+def requests_left(job: Job, location: str) -> Iterator[bytes]:
+    """The requests that a job still needs, in order, with nothing in the place of answers to come."""
     yield job.request
-    history = []
-    for turn in range(len(job.answers) + 1, len(question.turns)):
-        history.append((question.turns[turn - 1], ""))
-        yield next_turn_request(job.request, question.api_version, history, question.turns[turn])
+    said = [answer_text(answer) for answer in job.answers]
+    for _ in range(len(job.answers) + 1, len(job.question.turns)):
+        said.append("")
+        yield request_after(job.question, said, location)
 
 
-def text_characters(request: bytes, api_version: str) -> int:
-    """Characters of what a model reads of a request: contents, system instruction and inline facts."""
-    message = request_class(api_version).FromString(request)
+def text_characters(request: bytes, api_version: str, method: Method = "generate") -> int:
+    """Characters of what a model reads of a request: contents, system instruction and inline facts.
+
+    Of a check: the answer and the facts.
+    """
+    message = request_class(api_version, method).FromString(request)
+    if method == "check":
+        return len(message.answer_candidate) + sum(len(fact.fact_text) for fact in message.facts)
     parts = [part for content in (*message.contents, message.system_instruction) for part in content.parts]
     facts = [
         fact

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from schemas import rules
 from schemas.errors import RuleError
@@ -37,14 +37,15 @@ def lay_over(request: Pb, given: Mapping[str, object]) -> None:
         RuleError: a rule is broken, the message says which and where.
     """
     if "system_instruction" in given:
-        _lay_system_instruction(request, given["system_instruction"])
+        request.ClearField("system_instruction")
+        lay_instruction(request.system_instruction, given["system_instruction"], "system_instruction")
     if "generation_spec" in given:
         request.generation_spec.SetInParent()
         fill(request.generation_spec, given["generation_spec"], "generation_spec")
     if "facts" in given or "grounding_spec" in given or "grounding_sources" in given:
         _lay_sources(request, given)
     if "user_labels" in given:
-        _lay_labels(request, given["user_labels"])
+        lay_labels(request, given["user_labels"])
 
 
 def lay_contents(request: Pb, contents: object) -> None:
@@ -60,22 +61,54 @@ def add_content(contents: Pb, role: str, text: str) -> None:
     content.parts.add().text = text
 
 
+def lay_instruction(content: Pb, value: object, path: str) -> None:
+    """Fill an empty content with a system instruction: a string, or the API's own form."""
+    if isinstance(value, str):
+        content.parts.add().text = value
+    elif isinstance(value, dict):
+        fill(content, value, path)
+    else:
+        raise wrong_type(path, "a string or an object with parts", value)
+    rules.check_system_instruction(content, path)
+
+
+def lay_labels(request: Pb, labels: object) -> None:
+    """Merge labels into those that a request of either method has already."""
+    if not isinstance(labels, Mapping):
+        raise wrong_type("user_labels", "an object of strings", labels)
+    rules.check_labels(labels)
+    request.user_labels.update(labels)
+    rules.check_label_count(len(request.user_labels))
+
+
+def add_facts(facts: Pb, given: object, check_count: Callable[[int, str], None]) -> None:
+    """Append a record's `facts` to a repeated field: strings, or objects with a text and attributes.
+
+    Args:
+        facts: The repeated field.
+        given: The JSON value.
+        check_count: The rule on how many there may be.
+    """
+    if not isinstance(given, list):
+        raise wrong_type("facts", "a list", given)
+    check_count(len(given), "facts")
+    for index, fact in enumerate(given):
+        path = f"facts[{index}]"
+        added = facts.add()
+        if isinstance(fact, str):
+            added.fact_text = fact
+        elif isinstance(fact, dict):
+            fill(added, fact, path)
+        else:
+            raise wrong_type(path, "a string or an object with fact_text", fact)
+        rules.check_fact(added.fact_text, path if isinstance(fact, str) else f"{path}.fact_text")
+
+
 def user_context_of(value: object) -> Mapping[str, object]:
     """Check a user context as far as anybody can: no description of the API knows its fields."""
     if not isinstance(value, dict):
         raise wrong_type("user_context", "an object", value)
     return value
-
-
-def _lay_system_instruction(request: Pb, value: object) -> None:
-    request.ClearField("system_instruction")
-    if isinstance(value, str):
-        request.system_instruction.parts.add().text = value
-    elif isinstance(value, dict):
-        fill(request.system_instruction, value, "system_instruction")
-    else:
-        raise wrong_type("system_instruction", "a string or an object with parts", value)
-    rules.check_system_instruction(request.system_instruction)
 
 
 def _lay_sources(request: Pb, given: Mapping[str, object]) -> None:
@@ -86,7 +119,8 @@ def _lay_sources(request: Pb, given: Mapping[str, object]) -> None:
     spec = type(request)().grounding_spec
     paths: list[str] = []
     if "facts" in given:
-        _add_facts(spec.grounding_sources.add().inline_source, given["facts"])
+        inline_source = spec.grounding_sources.add().inline_source
+        add_facts(inline_source.grounding_facts, given["facts"], rules.check_fact_count)
         paths.append("facts")
     root = "grounding_sources"
     if "grounding_sources" in given:
@@ -112,28 +146,3 @@ def _names_sources(spec: object) -> bool:
     return isinstance(spec, dict) and any(
         spec.get(name) is not None for name in ("grounding_sources", "groundingSources")
     )
-
-
-def _add_facts(inline_source: Pb, facts: object) -> None:
-    """Fill an inline source from a record's `facts`: strings, or objects with a text and attributes."""
-    if not isinstance(facts, list):
-        raise wrong_type("facts", "a list", facts)
-    rules.check_fact_count(len(facts), "facts")
-    for index, fact in enumerate(facts):
-        path = f"facts[{index}]"
-        added = inline_source.grounding_facts.add()
-        if isinstance(fact, str):
-            added.fact_text = fact
-        elif isinstance(fact, dict):
-            fill(added, fact, path)
-        else:
-            raise wrong_type(path, "a string or an object with fact_text", fact)
-        rules.check_fact(added.fact_text, path if isinstance(fact, str) else f"{path}.fact_text")
-
-
-def _lay_labels(request: Pb, labels: object) -> None:
-    if not isinstance(labels, dict):
-        raise wrong_type("user_labels", "an object of strings", labels)
-    rules.check_labels(labels)
-    request.user_labels.update(labels)
-    rules.check_label_count(len(request.user_labels))

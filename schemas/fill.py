@@ -33,7 +33,7 @@ class _Field:
     rivals: frozenset[str]
 
 
-def fill(message: Pb, value: object, path: str) -> None:
+def fill(message: Pb, value: object, path: str = "") -> None:
     """Set the fields of `message` from a JSON object, camelCase or snake_case; what is set already may stay.
 
     Fields given as null stay as they are, lists are appended. `parts` may be one object instead of a list.
@@ -42,7 +42,7 @@ def fill(message: Pb, value: object, path: str) -> None:
     Args:
         message: The message to fill.
         value: The JSON value that should be an object.
-        path: Where it stands in the record, for messages.
+        path: Where it stands in the record, for messages; empty for fields of the record itself.
 
     Raises:
         RuleError: `WRONG_TYPE`, `UNKNOWN_FIELD`, `DUPLICATE_FIELD`, `NEEDS_V1BETA`, `ONEOF_CONFLICT`,
@@ -70,7 +70,7 @@ def fill(message: Pb, value: object, path: str) -> None:
                 f"{path} has {min(rival)} and {field.name}: split it, one of them in each",
             )
         given.add(field.name)
-        _set(message, field, item, f"{path}.{field.name}")
+        _set(message, field, item, f"{path}.{field.name}" if path else field.name)
 
 
 def fill_list(messages: Any, value: object, path: str) -> None:

@@ -11,19 +11,19 @@ def hashed_id(kind: str, *parts: str | bytes | int | None) -> str:
     Each part is hashed with its type and length, so that no two lists of parts run into each other:
     ("ab", "c") differs from ("a", "bc"), 1 from "1", and None from "". A lone surrogate is hashed as it is.
     """
-    digest = sha256()
-    for part in (kind, *parts):
-        if isinstance(part, bytes):
-            tag, body = b"b", part
-        elif isinstance(part, str):
-            tag, body = b"s", part.encode("utf-8", "surrogatepass")
-        elif part is None:
-            tag, body = b"n", b""
-        else:
-            tag, body = b"i", str(part).encode()
-        digest.update(b"%b%d:" % (tag, len(body)))
-        digest.update(body)
-    return digest.hexdigest()[:32]
+    return sha256(b"".join([_tagged(kind), *map(_tagged, parts)])).hexdigest()[:32]
+
+
+def _tagged(part: str | bytes | int | None) -> bytes:
+    if isinstance(part, str):
+        text = part.encode("utf-8", "surrogatepass")
+        return b"s%d:%b" % (len(text), text)
+    if isinstance(part, bytes):
+        return b"b%d:%b" % (len(part), part)
+    if part is None:
+        return b"n0:"
+    number = str(part).encode()
+    return b"i%d:%b" % (len(number), number)
 
 
 def answer_id(
@@ -45,3 +45,11 @@ def answer_id(
 def failure_id(question_id: str, turn_index: int, stage: str, code: str, origin: str) -> str:
     """Return the id of a failure: the same record failing the same way has the same one."""
     return hashed_id("failure", question_id, turn_index, stage, code, origin)
+
+
+def check_id(answer_id: str, request: bytes, api_version: str) -> str:
+    """Return the id of a check: the same answer checked the same way has the same one.
+
+    `request` is the request as sent, with map fields in a deterministic order.
+    """
+    return hashed_id("check", answer_id, request, api_version)

@@ -22,7 +22,8 @@ _BOM = b"\xef\xbb\xbf"
 def read_object(body: bytes) -> dict[str, object]:
     """Read a record: one JSON object in UTF-8, a byte order mark before it tolerated.
 
-    Whole numbers stay exact. Strings may still hold what no UTF-8 text can: see `check_surrogates`.
+    A list of one object is taken for the object: the body of the streaming method is written so. Whole
+    numbers stay exact. Strings may still hold what no UTF-8 text can: see `check_surrogates`.
 
     Raises:
         RuleError: `TOO_LARGE`, `EMPTY_RECORD`, `INVALID_UTF8`, `INVALID_JSON`, `NOT_AN_OBJECT`, `TOO_DEEP`,
@@ -35,6 +36,8 @@ def read_object(body: bytes) -> dict[str, object]:
             f"{MAX_RECORD_BYTES:,}: split it",
         )
     value = _read_value(_decoded(body))
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        value = value[0]
     if not isinstance(value, dict):
         raise RuleError("NOT_AN_OBJECT", f"the record is {kind_of(value)}: it must be one JSON object")
     # Counting is far cheaper than walking, and nearly every record has fewer openings than that.
@@ -70,6 +73,11 @@ def canonical_json(record: Mapping[str, object]) -> str:
 def compact_json(value: object) -> str:
     """The value as JSON without white space, every script readable, keys in the order they came."""
     return _COMPACT.encode(value)
+
+
+def ordered_json(value: object) -> str:
+    """As `compact_json`, but with sorted keys: for protobuf, which gives map fields in any order."""
+    return _ORDERED.encode(value)
 
 
 def derived_id(content: Mapping[str, object] | bytes) -> str:
@@ -134,6 +142,9 @@ def _no_constant(name: str) -> float:
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_constant)
 _CANONICAL = json.JSONEncoder(sort_keys=True, check_circular=False, allow_nan=False, separators=(",", ":"))
+_ORDERED = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
+)
 _COMPACT = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
 
 

@@ -16,8 +16,11 @@ class Record:
         origin: Where it came from, for people: `gs://bucket/questions.jsonl:17` (file and line, or file
             and row number counted from 1), or a subscription and message id.
         history: How it failed before, when it is being replayed: a line per earlier failure, oldest first.
+        attributes: What came beside the body with a Pub/Sub message, as a JSON object; else None. It ends up
+            in the metadata, under `pubsub`.
     """
 
     body: bytes
     origin: str
     history: tuple[str, ...] = ()
+    attributes: str | None = None

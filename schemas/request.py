@@ -8,17 +8,30 @@ from functools import lru_cache
 from google.protobuf import json_format
 
 from schemas.build import add_content
-from schemas.jsontext import compact_json
-from schemas.messages import Pb, request_class
+from schemas.jsontext import ordered_json
+from schemas.messages import Method, Pb, request_class
+
+_GROUNDING_CONFIG = "default_grounding_config"
 
 
-def with_location(request: bytes, api_version: str, location: str) -> bytes:
+def with_location(request: bytes, api_version: str, location: str, method: Method = "generate") -> bytes:
     """The request, addressed to `location`: `projects/P/locations/L`.
 
+    A check is addressed to the location's grounding config, of which the service has one, the default.
     Map fields keep a deterministic order, so that the same request is the same bytes.
     """
+    message = request_class(api_version, method).FromString(request)
+    if method == "check":
+        message.grounding_config = f"{location}/groundingConfigs/{_GROUNDING_CONFIG}"
+    else:
+        message.location = location
+    return _serialized(message)
+
+
+def with_instruction(request: bytes, api_version: str, instruction: bytes) -> bytes:
+    """The request with another system instruction: a serialized `GroundedGenerationContent`."""
     message = request_class(api_version).FromString(request)
-    message.location = location
+    message.system_instruction.ParseFromString(instruction)
     return _serialized(message)
 
 
@@ -47,8 +60,13 @@ def next_turn_request(
     return _serialized(message)
 
 
-def request_json(request: bytes, api_version: str) -> str:
-    """The request in the API's JSON form, camelCase; fields that this version does not know are left out."""
+def request_json(request: bytes, api_version: str, method: Method = "generate") -> str:
+    """The request in the API's JSON form, camelCase; fields that this version does not know are left out.
+
+    Keys are sorted: protobuf gives map fields in any order, and the same request is the same text.
+    """
+    if method == "check":
+        return ordered_json(json_format.MessageToDict(request_class(api_version, method).FromString(request)))
     message: Pb = request_class(api_version).FromString(request)
     contents = [_content_json(content) for content in message.contents]
     del message.contents[:]
@@ -56,7 +74,7 @@ def request_json(request: bytes, api_version: str) -> str:
     # A run's requests differ in their contents and little else; describing the rest anew each time took a
     # tenth of the time that a question's rows take.
     known = _settings_json if len(settings) <= _CACHED_BYTES else _settings_json.__wrapped__
-    return compact_json({"contents": contents, **known(settings, api_version)})
+    return ordered_json({"contents": contents, **known(settings, api_version)})
 
 
 _CACHED_BYTES = 4_096

@@ -1,4 +1,4 @@
-"""The rows of the four tables, and the check every row passes before it may reach a file.
+"""The rows of the five tables, and the check every row passes before it may reach a file.
 
 A sink stops the whole job at a value that does not fit (or, worse, drops or reshapes it without a word), so
 each row is checked against its `.avsc` as it is encoded.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, TypeVar, dataclass_transform
 
-from schemas.encoding import MisfitError, Put, record_put
+from schemas.encoding import MisfitError, Put, record_put, row_put
 from schemas.tables import SCHEMAS
 
 
@@ -31,6 +31,19 @@ class RowError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.table}.{self.field} {self.problem}"
+
+
+_R = TypeVar("_R")
+
+
+@dataclass_transform(frozen_default=True)
+def _row(kind: type[_R]) -> type[_R]:
+    """A row's class: to the type checker a frozen dataclass, which at run time is made nine times slower.
+
+    A frozen dataclass sets each field through a call: 2.1 µs for 16 fields against 0.24. An answer has some
+    eleven rows, which live from here to the file, and nothing may change them on the way.
+    """
+    return dataclass(slots=True, unsafe_hash=True)(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +89,7 @@ class Video:
     youtube_external_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@_row
 class AnswerRow:
     """A row per candidate; the fields are documented in `answers.avsc`."""
 
@@ -106,6 +119,7 @@ class AnswerRow:
     streamed: bool
     attempts: int
     latency_ms: float
+    first_part_ms: float | None
     asked_at: datetime
     answered_at: datetime
     from_ledger: bool
@@ -116,7 +130,7 @@ class AnswerRow:
     response_json: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@_row
 class SupportChunkRow:
     """A row per support chunk; the fields are documented in `support_chunks.avsc`."""
 
@@ -140,7 +154,7 @@ class SupportChunkRow:
     uris_expire_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@_row
 class ClaimSupportRow:
     """A row per claim and cited chunk; the fields are documented in `claim_supports.avsc`."""
 
@@ -163,8 +177,57 @@ class ClaimSupportRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CitedChunk:
+    """A piece of a fact that a checked claim cites; documented in `grounding_checks.avsc`."""
+
+    chunk_index: int | None
+    chunk_text: str
+    source: str | None
+    uri: str | None
+    title: str | None
+    domain: str | None
+    source_metadata: dict[str, str]
+    fact_text: str | None
+
+
+@_row
+class GroundingCheckRow:
+    """A row per checked claim; the fields are documented in `grounding_checks.avsc`."""
+
+    TABLE: ClassVar[str] = "grounding_checks"
+
+    run_id: str
+    question_id: str
+    turn_index: int
+    answer_id: str
+    candidate_index: int
+    check_id: str
+    claim_index: int | None
+    claim_text: str | None
+    claim_start: int | None
+    claim_end: int | None
+    grounding_check_required: bool | None
+    claim_score: float | None
+    support_score: float | None
+    citation_threshold: float | None
+    citations: tuple[CitedChunk, ...]
+    cited_chunk_count: int
+    answer_text: str | None
+    api_version: str
+    attempts: int
+    latency_ms: float
+    asked_at: datetime
+    checked_at: datetime
+    from_ledger: bool
+    warnings: tuple[str, ...]
+    metadata: str | None
+    request_json: str | None
+    response_json: str | None
+
+
+@_row
 class FailureRow:
-    """A row per question or record without an answer; the fields are documented in `failures.avsc`."""
+    """A row per question, record or check without an answer; the fields are documented in `failures.avsc`."""
 
     TABLE: ClassVar[str] = "failures"
 
@@ -185,7 +248,7 @@ class FailureRow:
     history: tuple[str, ...]
 
 
-Row = AnswerRow | SupportChunkRow | ClaimSupportRow | FailureRow
+Row = AnswerRow | SupportChunkRow | ClaimSupportRow | GroundingCheckRow | FailureRow
 
 
 def encode(row: Row) -> bytes:
@@ -198,18 +261,26 @@ def encode(row: Row) -> bytes:
             str no array), an int out of range, a lone surrogate, a datetime without a time zone, or a record
             with a field missing or too many.
     """
-    known = _ROWS.get(type(row))
-    if known is None:
-        raise RowError(
-            getattr(row, "TABLE", "row"), "*", f"is a {type(row).__name__}, which is not a row of any table"
-        )
-    table, put = known
     out = bytearray()
     try:
-        put(row, out)
-    except MisfitError as misfit:
-        raise RowError(table, misfit.path.removeprefix("."), misfit.problem) from None
+        _PUTS[type(row)](row, out)
+    except (KeyError, MisfitError, AttributeError, UnicodeEncodeError):
+        raise _misfit(row) from None
     return bytes(out)
+
+
+def _misfit(row: Row) -> RowError:
+    """What does not fit in a row that could not be encoded, found out by the slower way."""
+    kind = type(row)
+    if kind not in _PUTS:
+        return RowError(
+            getattr(row, "TABLE", "row"), "*", f"is a {kind.__name__}, which is not a row of any table"
+        )
+    try:
+        record_put(kind, SCHEMAS[row.TABLE], _RECORDS)(row, bytearray())
+    except MisfitError as misfit:
+        return RowError(row.TABLE, misfit.path.removeprefix("."), misfit.problem)
+    raise AssertionError(f"a row of {row.TABLE} was refused for no reason")
 
 
 _RECORDS: dict[str, type] = {
@@ -219,8 +290,9 @@ _RECORDS: dict[str, type] = {
     "groundrows.Thumbnail": ImageFile,
     "groundrows.Website": Website,
     "groundrows.Video": Video,
+    "groundrows.CitedChunk": CitedChunk,
 }
-_ROWS: dict[type, tuple[str, Put]] = {
-    row: (row.TABLE, record_put(row, SCHEMAS[row.TABLE], _RECORDS))
-    for row in (AnswerRow, SupportChunkRow, ClaimSupportRow, FailureRow)
+_PUTS: dict[type, Put] = {
+    row: row_put(SCHEMAS[row.TABLE], _RECORDS)
+    for row in (AnswerRow, SupportChunkRow, ClaimSupportRow, GroundingCheckRow, FailureRow)
 }

@@ -1,8 +1,8 @@
 """The service's rules that can be checked before calling, each with its limit.
 
-They are the limits the service documents for `GenerateGroundedContent`; the checks on messages say which
-path broke which of them. What the service does not document, such as the range of a temperature or the list
-of models, is left to the service.
+They are the limits the service documents for `GenerateGroundedContent` and `CheckGrounding`; the checks on
+messages say which path broke which of them. What the service does not document, such as the range of a
+temperature or the list of models, is left to the service.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from schemas.messages import Pb
 
 MAX_SOURCES = 10
 MAX_FACTS = 100
+MAX_CHECKED_FACTS = 200
 MAX_FACT_CHARACTERS = 10_000
 MAX_LABELS = 64
 MAX_LABEL_CHARACTERS = 63
 
 # By field name, both ends allowed. Checked as written: without presence, a 0 would read as unset.
-RANGES: dict[str, tuple[int, int]] = {"max_result_count": (1, 10), "threshold": (0, 1)}
+RANGES: dict[str, tuple[int, int]] = {
+    "max_result_count": (1, 10),
+    "threshold": (0, 1),
+    "citation_threshold": (0, 1),
+}
 
 # Fields of (message, field) that v1beta has and v1 lacks.
 V1BETA_ONLY = frozenset(
@@ -72,11 +77,11 @@ def check_content(content: Pb, path: str) -> None:
             raise RuleError("NO_TEXT", f"{path}.parts[{index}].text is missing")
 
 
-def check_system_instruction(content: Pb) -> None:
+def check_system_instruction(content: Pb, path: str) -> None:
     """Check a system instruction in the API's form: it must say something."""
-    check_content(content, "system_instruction")
+    check_content(content, path)
     if not text_of(content).strip():
-        raise RuleError("BLANK_SYSTEM_INSTRUCTION", "system_instruction is blank: leave it out or fill it")
+        raise RuleError("BLANK_SYSTEM_INSTRUCTION", f"{path} is blank: leave it out or fill it")
 
 
 def check_source_count(count: int, path: str, facts_count_too: bool) -> None:
@@ -130,6 +135,16 @@ def check_fact_count(count: int, path: str) -> None:
         raise RuleError(
             "TOO_MANY_FACTS",
             f"{path} has {count} facts: an inline source takes {MAX_FACTS}, use several",
+        )
+
+
+def check_checked_fact_count(count: int, path: str) -> None:
+    """Check how many facts an answer is checked against."""
+    if count == 0:
+        raise RuleError("NO_FACTS", f"{path} is empty: give at least one fact to check the answer against")
+    if count > MAX_CHECKED_FACTS:
+        raise RuleError(
+            "TOO_MANY_FACTS", f"{path} has {count} facts: a check takes {MAX_CHECKED_FACTS}, leave some out"
         )
 
 

@@ -1,4 +1,4 @@
-"""The four tables a run writes, and their Avro schemas: the `.avsc` files beside this module."""
+"""The five tables a run writes, and their Avro schemas: the `.avsc` files beside this module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import fastavro
 
-TABLES: tuple[str, ...] = ("answers", "support_chunks", "claim_supports", "failures")
+TABLES: tuple[str, ...] = ("answers", "support_chunks", "claim_supports", "grounding_checks", "failures")
 """The names of the tables: also of their directories under `--output` and of BigQuery's tables."""
 
 

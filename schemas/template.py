@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from string import Formatter
 
 from schemas.errors import RuleError, kind_of, quoted
@@ -10,46 +11,41 @@ from schemas.errors import RuleError, kind_of, quoted
 Part = tuple[str, str | None]
 """Text as it is, then the name of the field that follows it, if one does."""
 
+_POSITION = re.compile(r"[0-9]{1,9}")
 
-def check_template(text: str) -> None:
-    """Check a question template before the first record is read; see `template_parts`.
+
+def template_parts(texts: Sequence[str]) -> tuple[tuple[Part, ...], ...]:
+    """Take templates apart, one for each turn.
+
+    `{company}` is a field of the record, `{{` and `}}` are braces of the text. `{address.city}` is a field
+    inside an object and `{authors.0}` the first of a list, unless the record has a field of just that name,
+    as flattened archives do. Indexes in brackets, conversions and formats are not taken: a template only puts
+    text together.
+
+    Args:
+        texts: The templates. Those of later turns may name no field, if another one does.
+
+    Returns:
+        The parts of each template.
 
     Raises:
-        ValueError: one sentence that says what is wrong with it.
+        ValueError: one sentence that says what is wrong with which.
     """
-    template_parts(text)
+    several = len(texts) > 1
+    parts = tuple(
+        _parts(text, f"question template {index + 1}" if several else "the question template")
+        for index, text in enumerate(texts)
+    )
+    if texts and not any(name for template in parts for _, name in template):
+        which = "the question templates name" if several else "the question template names"
+        raise ValueError(f"{which} no field: every record would ask the same")
+    return parts
 
 
-def template_parts(text: str) -> tuple[Part, ...]:
-    """Take a template apart: `{company}` is a field of the record, `{{` and `}}` are braces.
-
-    Attributes, indexes, conversions and formats are not taken: a template only puts text together.
-
-    Raises:
-        ValueError: one sentence that says what is wrong with it.
-    """
-    try:
-        parsed = list(Formatter().parse(text))
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("the question template holds half of a surrogate pair: leave it out") from None
-    except ValueError:
-        raise ValueError(
-            "the question template has a brace without its partner: write {{ or }} for a brace of the text"
-        ) from None
-    for _, name, spec, conversion in parsed:
-        if name is None:
-            continue
-        if not name.strip():
-            raise ValueError("the question template has empty braces: name a field in them")
-        if spec or conversion or any(c in name for c in ".[]{}"):
-            raise ValueError(
-                f"the question template has {quoted(name)} with more than a field's name in the braces: "
-                "give the name alone"
-            )
-    if not any(name for _, name, _, _ in parsed):
-        raise ValueError("the question template names no field: every record would ask the same")
-    return tuple((literal, name) for literal, name, _, _ in parsed)
+def template_fields(templates: Iterable[tuple[Part, ...]]) -> frozenset[str]:
+    """The record's own fields that templates are filled from."""
+    names = {name for template in templates for _, name in template if name is not None}
+    return frozenset(names | {name.partition(".")[0] for name in names})
 
 
 def fill_template(parts: tuple[Part, ...], record: Mapping[str, object]) -> str:
@@ -62,8 +58,47 @@ def fill_template(parts: tuple[Part, ...], record: Mapping[str, object]) -> str:
     for literal, name in parts:
         filled.append(literal)
         if name is not None:
-            filled.append(_as_text(name, record.get(name)))
+            filled.append(_as_text(name, _looked_up(name, record)))
     return "".join(filled)
+
+
+def _parts(text: str, which: str) -> tuple[Part, ...]:
+    try:
+        parsed = list(Formatter().parse(text))
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{which} holds half of a surrogate pair: leave it out") from None
+    except ValueError:
+        raise ValueError(
+            f"{which} has a brace without its partner: write {{{{ or }}}} for a brace of the text"
+        ) from None
+    for _, name, spec, conversion in parsed:
+        if name is None:
+            continue
+        if not all(step.strip() for step in name.split(".")):
+            raise ValueError(f"{which} has braces without a field's name in them: give one")
+        if spec or conversion or any(c in name for c in "[]{}"):
+            raise ValueError(
+                f"{which} has {quoted(name)} with more than a field's name in the braces: "
+                "give the name alone, as field or field.inner"
+            )
+    if not text.strip():
+        raise ValueError(f"{which} is blank: it must ask something")
+    return tuple((literal, name) for literal, name, _, _ in parsed)
+
+
+def _looked_up(name: str, record: Mapping[str, object]) -> object:
+    if name in record:
+        return record[name]
+    value: object = record
+    for step in name.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and _POSITION.fullmatch(step) and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
 
 
 def _as_text(name: str, value: object) -> str:

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import json
 
+# What fails before the record is an object with fields.
+PARSE_CODES = {
+    "EMPTY_RECORD",
+    "INVALID_JSON",
+    "INVALID_UTF8",
+    "NOT_AN_OBJECT",
+    "DUPLICATE_KEY",
+    "NOT_FINITE",
+    "TOO_DEEP",
+    "LONE_SURROGATE",
+    "TOO_LARGE",
+}
+
 FACT = "Water boils at 100 °C at sea level."
 SEARCH = {
     "search_source": {
@@ -62,6 +75,9 @@ _BYTES = [
     ("cut within a character", b'{"question": "\xf0\x9f\x98', "INVALID_UTF8"),
     ("a list", b'["Why?"]', "NOT_AN_OBJECT"),
     ("a string", b'"Why?"', "NOT_AN_OBJECT"),
+    ("a list of two objects", b'[{"question": "Why?"}, {"question": "How?"}]', "NOT_AN_OBJECT"),
+    ("a list in a list", b'[[{"question": "Why?"}]]', "NOT_AN_OBJECT"),
+    ("no object in a list", b"[]", "NOT_AN_OBJECT"),
     ("a number", b"17", "NOT_AN_OBJECT"),
     ("null", b"null", "NOT_AN_OBJECT"),
     ("the question twice", b'{"question": "Why?", "question": "How?"}', "DUPLICATE_KEY"),
@@ -101,6 +117,34 @@ _QUESTIONS = [
     ("a list for a question", record(question=["Why?"]), "WRONG_TYPE"),
     ("a string for turns", record(turns="How?"), "WRONG_TYPE"),
     ("a number among turns", record(turns=["How?", 2]), "WRONG_TYPE"),
+    ("a turn without text", record(turns=[{"system_instruction": "Be brief."}]), "NO_TEXT"),
+    ("a turn whose text is null", record(turns=["How?", {"text": None}]), "NO_TEXT"),
+    ("a turn whose text is blank", record(turns=[{"text": " "}]), "BLANK_QUESTION"),
+    ("a turn whose text is a list", record(turns=[{"text": ["How?"]}]), "WRONG_TYPE"),
+    ("a list for a turn", record(turns=[["How?"]]), "WRONG_TYPE"),
+    ("a null turn", record(turns=["How?", None]), "WRONG_TYPE"),
+    ("a turn with a slip", record(turns=[{"text": "How?", "system_instructions": "x"}]), "UNKNOWN_FIELD"),
+    ("a turn with facts", record(turns=[{"text": "How?", "facts": ["x"]}]), "UNKNOWN_FIELD"),
+    (
+        "a turn with two spellings",
+        record(turns=[{"text": "How?", "system_instruction": "x", "systemInstruction": "x"}]),
+        "DUPLICATE_FIELD",
+    ),
+    (
+        "a turn with a blank instruction",
+        record(turns=[{"text": "How?", "system_instruction": " "}]),
+        "BLANK_SYSTEM_INSTRUCTION",
+    ),
+    (
+        "a turn with a number for an instruction",
+        record(turns=[{"text": "How?", "system_instruction": 1}]),
+        "WRONG_TYPE",
+    ),
+    (
+        "a turn with an instruction without parts",
+        record(turns=[{"text": "How?", "system_instruction": {"role": "user"}}]),
+        "NO_TEXT",
+    ),
     ("an object for contents", record(contents=content()), "WRONG_TYPE"),
     ("a string for parts", record(contents=[{"role": "user", "parts": "Hello?"}]), "WRONG_TYPE"),
     ("a number for a text", record(contents=[{"role": "user", "parts": {"text": 1}}]), "WRONG_TYPE"),
@@ -204,6 +248,11 @@ _SOURCES = [
     (
         "domains left out on v1",
         sources({"google_search_source": {"exclude_domains": ["a.org"]}}),
+        "NEEDS_V1BETA",
+    ),
+    (
+        "phishing kept out on v1",
+        sources({"google_search_source": {"blocking_confidence": "BLOCK_LOW_AND_ABOVE"}}),
         "NEEDS_V1BETA",
     ),
     (

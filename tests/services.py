@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -137,6 +138,107 @@ def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
                 if process.poll() is not None or time.monotonic() > give_up:
                     raise RuntimeError(f"redis-server on port {port} did not start") from None
             time.sleep(0.02)
+
+
+class Queue(NamedTuple):
+    """A topic with one subscription, by their full names."""
+
+    topic: str
+    subscription: str
+
+
+@dataclass
+class PubSub:
+    """A running Pub/Sub emulator.
+
+    Attributes:
+        address: What `PUBSUB_EMULATOR_HOST` takes.
+        process: The emulator.
+        publisher: A client of it.
+        subscriber: A client of it.
+    """
+
+    address: str
+    process: subprocess.Popen[bytes]
+    publisher: Any
+    subscriber: Any
+
+    def new_queue(self, **settings: Any) -> Queue:
+        """A new topic with a new subscription; `settings` are the subscription's own."""
+        name = uuid.uuid4().hex
+        queue = Queue(f"projects/demo-project/topics/t{name}", f"projects/demo-project/subscriptions/s{name}")
+        self.publisher.create_topic(name=queue.topic)
+        settings.setdefault("ack_deadline_seconds", 10)
+        self.subscriber.create_subscription(
+            request={"name": queue.subscription, "topic": queue.topic, **settings}
+        )
+        return queue
+
+    def publish(self, queue: Queue, bodies: Iterable[bytes], **attributes: str) -> list[str]:
+        """Publish messages; returns their ids once the server has them all."""
+        sent = [self.publisher.publish(queue.topic, body, **attributes) for body in bodies]
+        return [each.result(START_SECONDS) for each in sent]
+
+    def waiting(self, queue: Queue) -> list[Any]:
+        """The messages that can be had right now, taken and acknowledged."""
+        found: list[Any] = []
+        while True:
+            # The emulator answers an empty pull a second before its time is up.
+            pulled = self.subscriber.pull(subscription=queue.subscription, max_messages=1000, timeout=2)
+            if not pulled.received_messages:
+                return found
+            found += [each.message for each in pulled.received_messages]
+            self.subscriber.acknowledge(
+                subscription=queue.subscription, ack_ids=[each.ack_id for each in pulled.received_messages]
+            )
+
+
+@contextmanager
+def pubsub_emulator(port: int | None = None) -> Iterator[PubSub]:
+    """Google's Pub/Sub emulator, without topics; ready when the block begins, gone when it ends.
+
+    Args:
+        port: Where to listen; a free one by default.
+    """
+    program = need("Pub/Sub emulator")
+    address = f"127.0.0.1:{port or free_port()}"
+    # The program is a script that becomes the server.
+    process = subprocess.Popen(
+        [program, "--host=127.0.0.1", f"--port={address.rpartition(':')[2]}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with grpc.insecure_channel(address) as channel:
+            try:
+                grpc.channel_ready_future(channel).result(2 * START_SECONDS)
+            except grpc.FutureTimeoutError:
+                raise RuntimeError(f"the Pub/Sub emulator at {address} did not start") from None
+        with _clients(address) as (publisher, subscriber):
+            yield PubSub(address, process, publisher, subscriber)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _clients(address: str) -> Iterator[tuple[Any, Any]]:
+    from google.cloud import pubsub_v1  # here, because it takes a second
+
+    before = os.environ.get("PUBSUB_EMULATOR_HOST")
+    os.environ["PUBSUB_EMULATOR_HOST"] = address
+    try:
+        publisher, subscriber = pubsub_v1.PublisherClient(), pubsub_v1.SubscriberClient()
+    finally:
+        del os.environ["PUBSUB_EMULATOR_HOST"]
+        if before is not None:
+            os.environ["PUBSUB_EMULATOR_HOST"] = before
+    try:
+        yield publisher, subscriber
+    finally:
+        publisher.stop()
+        publisher.transport.close()
+        subscriber.close()
 
 
 # Tokens come back at a steady rate; a request that finds none is told when the next is there.

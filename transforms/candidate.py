@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,16 +20,13 @@ from schemas.rows import (
     Video,
     Website,
 )
-from transforms.spans import coverage, locate
+from transforms.spans import Span, coverage, locate
+from transforms.values import enum_name, score_of, shortened, source_metadata, valid_indices
 
 URI_LIFETIME = timedelta(days=30)
 """How long redirect links from Google Search work, as the service documents it."""
 
-MOST_WARNINGS = 50
-"""A row keeps this many warnings, and says how many there were beyond them."""
-
-MOST_INDICES = 10
-"""A warning names this many indices of a claim."""
+_NOWHERE = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +54,38 @@ class Turn:
     warnings: tuple[str, ...]
 
 
+def numbered(candidates: Sequence[Any]) -> Iterator[tuple[int, Any, tuple[str, ...]]]:
+    """Yield each candidate with its index and, where its own index would not do, a warning."""
+    own = [candidate.index for candidate in candidates]
+    if own == [0] or sorted(own) == list(range(len(own))):
+        for index, candidate in zip(own, candidates, strict=True):
+            yield index, candidate, ()
+        return
+    for position, candidate in enumerate(candidates):
+        warning = (
+            f"The candidate's index is {candidate.index}; the {len(own)} candidates of the response are "
+            "numbered by position instead, as their indices are not distinct or leave gaps."
+        )
+        yield position, candidate, (warning,)
+
+
+def text_of(candidate: Any) -> str:
+    """Return the candidate's text parts, joined."""
+    return "".join(part.text for part in candidate.content.parts)
+
+
+def answer_id_of(question: Question, answer: Answer, candidate_index: int) -> str:
+    """Return the id of a candidate, which all its rows bear."""
+    return ids.answer_id(
+        question.question_id,
+        answer.request,
+        question.api_version,
+        answer.turn_index,
+        candidate_index,
+        question.user_context,
+    )
+
+
 def candidate_rows(
     turn: Turn, candidate: Any, candidate_index: int, warnings: Sequence[str]
 ) -> tuple[AnswerRow, list[SupportChunkRow], list[ClaimSupportRow]]:
@@ -69,46 +97,39 @@ def candidate_rows(
     """
     oddities = [*turn.warnings, *warnings]
     question, answer, metadata = turn.question, turn.answer, candidate.grounding_metadata
-    keys = (
-        turn.run_id,
-        question.question_id,
-        answer.turn_index,
-        ids.answer_id(
-            question.question_id,
-            answer.request,
-            question.api_version,
-            answer.turn_index,
-            candidate_index,
-            question.user_context,
-        ),
-        candidate_index,
-    )
+    answer_id = answer_id_of(question, answer, candidate_index)
+    keys = (turn.run_id, question.question_id, answer.turn_index, answer_id, candidate_index)
     if candidate.HasField("content"):
-        answer_text = "".join(part.text for part in candidate.content.parts)
+        answer_text = text_of(candidate)
     else:
         answer_text = ""
         oddities.append("The candidate has no content: answer_text is empty.")
-    grounding_score = _score(candidate, "grounding_score", "grounding_score", oddities)
+    grounding_score = score_of(candidate, "grounding_score", oddities)
     retrieval = _retrieval(metadata, oddities)
     by_google = turn.asked_google or any(one.source == "GOOGLE_SEARCH" for one in retrieval)
     uris_expire_at = answer.answered_at + URI_LIFETIME if by_google else None
 
-    chunks = _chunk_rows(metadata.support_chunks, keys, answer.streamed, uris_expire_at)
-    spans = locate(answer_text, [claim.claim_text for claim in metadata.grounding_support])
+    chunks = [
+        _chunk_row(chunk, index, keys, answer.streamed, uris_expire_at)
+        for index, chunk in enumerate(metadata.support_chunks)
+    ]
+    supports = list(metadata.grounding_support)  # protobuf makes each anew whenever it is asked
+    texts = [claim.claim_text for claim in supports]
+    spans = locate(answer_text, texts)
     claims: list[ClaimSupportRow] = []
-    supported = []
-    for claim_index, (claim, span) in enumerate(zip(metadata.grounding_support, spans, strict=True)):
-        cited = _cited(claim.support_chunk_indices, len(chunks), claim_index, oddities)
-        score = _score(claim, "support_score", f"support_score of claim {claim_index}", oddities)
-        start, end = span or (None, None)
-        said = (claim_index, claim.claim_text, start, end, score)
+    supported: list[Span | None] = []
+    for claim_index, (claim, text, span) in enumerate(zip(supports, texts, spans, strict=True)):
+        cited = valid_indices(claim.support_chunk_indices, len(chunks), claim_index, oddities)
+        score = score_of(claim, "support_score", oddities, f" of claim {claim_index}")
+        start, end = span or _NOWHERE
+        said = (*keys, claim_index, text, start, end, score)
+        for chunk_index in cited:
+            chunk = chunks[chunk_index]
+            claims.append(ClaimSupportRow(*said, chunk_index, chunk.uri, chunk.title, chunk.source))
         if cited:
             supported.append(span)
         else:
-            claims.append(ClaimSupportRow(*keys, *said, None, None, None, None))
-        for chunk_index in cited:
-            chunk = chunks[chunk_index]
-            claims.append(ClaimSupportRow(*keys, *said, chunk_index, chunk.uri, chunk.title, chunk.source))
+            claims.append(ClaimSupportRow(*said, None, None, None, None))
 
     entry_point = metadata.search_entry_point
     row = AnswerRow(
@@ -132,11 +153,12 @@ def candidate_rows(
         streamed=answer.streamed,
         attempts=answer.attempts,
         latency_ms=answer.latency_ms,
+        first_part_ms=answer.first_part_ms,
         asked_at=answer.asked_at,
         answered_at=answer.answered_at,
         from_ledger=answer.from_ledger,
         uris_expire_at=uris_expire_at,
-        warnings=_shortened(oddities),
+        warnings=shortened(oddities),
         metadata=question.metadata,
         request_json=turn.request_json,
         response_json=turn.response_json,
@@ -144,44 +166,29 @@ def candidate_rows(
     return row, chunks, claims
 
 
-def _chunk_rows(
-    chunks: Sequence[Any],
+def _chunk_row(
+    chunk: Any,
+    chunk_index: int,
     keys: tuple[str, str, int, str, int],
     streamed: bool,
     uris_expire_at: datetime | None,
-) -> list[SupportChunkRow]:
-    rows = []
-    for chunk_index, chunk in enumerate(chunks):
-        about = dict(sorted(chunk.source_metadata.items()))  # a protobuf map has no order of its own
-        rows.append(
-            SupportChunkRow(
-                *keys,
-                chunk_index=chunk_index,
-                chunk_text=chunk.chunk_text,
-                source=chunk.source or None,
-                uri=chunk.uri or about.get("uri") or None,
-                title=chunk.title or about.get("title") or None,
-                domain=chunk.domain or about.get("domain") or None,
-                document_id=about.get("document_id") or None,
-                page_identifier=about.get("page_identifier") or None,
-                source_metadata=about,
-                # 0 and unset are one in this field: outside a stream, where it is not used, 0 means unset.
-                index_in_stream=chunk.index if streamed or chunk.index else None,
-                uris_expire_at=uris_expire_at,
-            )
-        )
-    return rows
-
-
-def _cited(indices: Sequence[int], chunk_count: int, claim_index: int, warnings: list[str]) -> list[int]:
-    """Return the chunks a claim cites, each once, in order, without those that do not exist."""
-    distinct = dict.fromkeys(indices)
-    cited = [index for index in distinct if 0 <= index < chunk_count]
-    if len(cited) < len(distinct):
-        wrong = [str(index) for index in distinct if not 0 <= index < chunk_count]
-        named = ", ".join(wrong[:MOST_INDICES]) + (" …" if len(wrong) > MOST_INDICES else "")
-        warnings.append(f"Claim {claim_index} cites chunk {named}, of {chunk_count} chunks: left out.")
-    return cited
+) -> SupportChunkRow:
+    about = source_metadata(chunk)
+    return SupportChunkRow(
+        *keys,
+        chunk_index=chunk_index,
+        chunk_text=chunk.chunk_text,
+        source=chunk.source or None,
+        uri=chunk.uri or about.get("uri") or None,
+        title=chunk.title or about.get("title") or None,
+        domain=chunk.domain or about.get("domain") or None,
+        document_id=about.get("document_id") or None,
+        page_identifier=about.get("page_identifier") or None,
+        source_metadata=about,
+        # 0 and unset are one in this field: outside a stream, where it is not used, 0 means unset.
+        index_in_stream=chunk.index if streamed or chunk.index else None,
+        uris_expire_at=uris_expire_at,
+    )
 
 
 def _retrieval(metadata: Any, warnings: list[str]) -> tuple[Retrieval, ...]:
@@ -190,9 +197,9 @@ def _retrieval(metadata: Any, warnings: list[str]) -> tuple[Retrieval, ...]:
         version = prediction = None
         if one.dynamic_retrieval_metadata.HasField("predictor_metadata"):
             predictor = one.dynamic_retrieval_metadata.predictor_metadata
-            version = _enum_name(predictor, "version")
-            prediction = _score(predictor, "prediction", f"prediction of retrieval {index}", warnings)
-        rows.append(Retrieval(_enum_name(one, "source"), version, prediction))
+            version = enum_name(predictor, "version")
+            prediction = score_of(predictor, "prediction", warnings, f" of retrieval {index}")
+        rows.append(Retrieval(enum_name(one, "source"), version, prediction))
     return tuple(rows)
 
 
@@ -210,42 +217,3 @@ def _image_file(image: Any, field: str) -> ImageFile | None:
         return None
     file = getattr(image, field)
     return ImageFile(file.uri or None, file.width or None, file.height or None)
-
-
-def _enum_name(message: Any, field: str) -> str:
-    """Return the value's name, or its number as text when the installed library does not know it."""
-    number: int = getattr(message, field)
-    known = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
-    return known.name if known is not None else str(number)
-
-
-def _score(message: Any, field: str, what: str, warnings: list[str]) -> float | None:
-    """Return a score if it was sent and is one; reading an unset score gives 0.0, which was never sent."""
-    if not message.HasField(field):
-        return None
-    value: float = getattr(message, field)
-    if not 0 <= value <= 1:  # also true of NaN
-        warnings.append(f"{what} is {value}, which is not in [0, 1]: left out.")
-        return None
-    return _shortest(value)
-
-
-def _shortest(value: float) -> float:
-    """Return the double with the fewest digits that is the same 32-bit float.
-
-    The service sends 32-bit floats: 0.9 arrives as 0.8999999761581421, which `>= 0.9` would miss.
-    """
-    for digits in range(6, 9):
-        short = float(f"{value:.{digits}g}")
-        if _FLOAT.unpack(_FLOAT.pack(short))[0] == value:
-            return short
-    return float(f"{value:.9g}")  # nine digits tell any two floats apart
-
-
-_FLOAT = struct.Struct("<f")
-
-
-def _shortened(warnings: list[str]) -> tuple[str, ...]:
-    if len(warnings) <= MOST_WARNINGS:
-        return tuple(warnings)
-    return (*warnings[:MOST_WARNINGS], f"{len(warnings) - MOST_WARNINGS} more warnings were left out.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,21 +10,20 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
-from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from schemas import ids
 from schemas.jsontext import compact_json
-from schemas.messages import request_class, response_class
-from schemas.outcome import Answer, Failure, Outcome
+from schemas.messages import request_class
+from schemas.outcome import Answer, Failure, Outcome, Skip
 from schemas.question import Question
 from schemas.request import request_json
 from schemas.rows import AnswerRow, ClaimSupportRow, FailureRow, Row, SupportChunkRow
-from schemas.tables import TABLES
-from transforms.candidate import Turn, candidate_rows
+from transforms.candidate import Turn, candidate_rows, numbered
+from transforms.received import read_response, writable
 
-RAW_RESPONSE = "rawResponseBase64"
-"""The key of `response_json` that holds the response's bytes when its JSON form cannot say everything."""
+ANSWER_TABLES = ("answers", "support_chunks", "claim_supports", "failures")
+"""The tables that the outcome of a question has rows for."""
 
 COUNTERS = "groundrows"
 """Namespace of the counters: answered, failed, duplicates and already_answered, one of them per record."""
@@ -90,15 +88,14 @@ def flatten(outcome: Outcome, settings: FlattenSettings) -> Rows:
     failure: Failure | None = None
     for answer in outcome.answers:
         try:
-            response: Any = response_class(answer.api_version).FromString(answer.response)
-            turn = _turn(outcome.question, answer, response, settings)
+            response, turn = _read(outcome.question, answer, settings)
         except DecodeError:
-            failure = failure or _no_answer(outcome.question, answer, "UNDECODABLE_RESPONSE")
+            failure = failure or undecodable(outcome.question, answer)
             continue
         if not response.candidates:
             failure = failure or _no_answer(outcome.question, answer, "NO_CANDIDATES")
             continue
-        for index, candidate, warnings in _numbered(response.candidates):
+        for index, candidate, warnings in numbered(response.candidates):
             answer_row, chunk_rows, claim_rows = candidate_rows(turn, candidate, index, warnings)
             answers.append(answer_row)
             chunks += chunk_rows
@@ -117,22 +114,22 @@ def failure_row(failure: Failure, settings: FlattenSettings) -> FailureRow:
     """Return the row of a failure. Lone surrogates, as in odd file names, are written as escapes."""
     return FailureRow(
         run_id=settings.run_id,
-        question_id=_writable(failure.question_id),
+        question_id=writable(failure.question_id),
         turn_index=failure.turn_index,
         failure_id=ids.failure_id(
             failure.question_id, failure.turn_index, failure.stage, failure.code, failure.origin
         ),
         stage=failure.stage,
-        code=_writable(failure.code),
-        message=_writable(failure.message),
+        code=writable(failure.code),
+        message=writable(failure.message),
         retryable=failure.retryable,
         attempts=failure.attempts,
-        origin=_writable(failure.origin),
+        origin=writable(failure.origin),
         record=failure.record,
         failed_at=settings.now(),
-        metadata=None if failure.metadata is None else _writable(failure.metadata),
+        metadata=None if failure.metadata is None else writable(failure.metadata),
         generation=len(failure.history),
-        history=tuple(_writable(line) for line in failure.history),
+        history=tuple(writable(line) for line in failure.history),
     )
 
 
@@ -163,11 +160,11 @@ class FlattenAnswers(beam.PTransform):
         self._settings = settings
 
     def expand(self, outcomes: beam.PCollection[Outcome]) -> Any:
-        """Return the tagged outputs, one for each of `TABLES`."""
+        """Return the tagged outputs, one for each of `ANSWER_TABLES`."""
         return (
             outcomes
             | FlattenOutcomes(self._settings)
-            | "ByTable" >> beam.FlatMap(_by_table).with_outputs(*TABLES)
+            | "ByTable" >> beam.FlatMap(_by_table).with_outputs(*ANSWER_TABLES)
         )
 
 
@@ -186,23 +183,43 @@ class FailureRows(beam.PTransform):
         return failures | beam.ParDo(_FailureFn(self._settings))
 
 
+class OutcomeCounters:
+    """Counts outcomes, each once: by what became of it, and a failure by its code, too.
+
+    Args:
+        namespace: Of the counters `failed`, `duplicates`, `already_answered` and the one named `done`; below
+            it lies `failures_by_code`, in which counters bear the codes as their names.
+        done: What a question is that went well.
+    """
+
+    def __init__(self, namespace: str, done: str = "answered") -> None:
+        self._namespace = namespace
+        self._done = Metrics.counter(namespace, done)
+        self._failed = Metrics.counter(namespace, "failed")
+        self._skipped: dict[Skip, Any] = {
+            "duplicate": Metrics.counter(namespace, "duplicates"),
+            "already_answered": Metrics.counter(namespace, "already_answered"),
+        }
+
+    def count(self, is_done: bool, failures: Sequence[FailureRow], skip: Skip | None) -> None:
+        """Count one outcome."""
+        if is_done:
+            self._done.inc()
+        elif failures:
+            self._failed.inc()
+            Metrics.counter(f"{self._namespace}.failures_by_code", failures[0].code).inc()
+        elif skip is not None:
+            self._skipped[skip].inc()
+
+
 class _FlattenFn(beam.DoFn):
     def __init__(self, settings: FlattenSettings) -> None:
         self._settings = settings
-        self._answered = Metrics.counter(COUNTERS, "answered")
-        self._duplicates = Metrics.counter(COUNTERS, "duplicates")
-        self._already_answered = Metrics.counter(COUNTERS, "already_answered")
+        self._counters = OutcomeCounters(COUNTERS)
 
     def process(self, outcome: Outcome) -> tuple[Rows]:
         rows = flatten(outcome, self._settings)
-        if rows.answered:
-            self._answered.inc()
-        elif rows.failures:
-            _count_failure(rows.failures[0])
-        elif outcome.skip == "duplicate":
-            self._duplicates.inc()
-        else:
-            self._already_answered.inc()
+        self._counters.count(rows.answered, rows.failures, outcome.skip)
         return (rows,)
 
 
@@ -214,16 +231,17 @@ def _by_table(rows: Rows) -> Iterator[Any]:
 class _FailureFn(beam.DoFn):
     def __init__(self, settings: FlattenSettings) -> None:
         self._settings = settings
+        self._counters = OutcomeCounters(COUNTERS)
 
     def process(self, failure: Failure) -> Iterable[FailureRow]:
         row = failure_row(failure, self._settings)
-        _count_failure(row)
+        self._counters.count(False, (row,), None)
         yield row
 
 
-def _count_failure(row: FailureRow) -> None:
-    Metrics.counter(COUNTERS, "failed").inc()
-    Metrics.counter(COUNTERS_BY_CODE, row.code).inc()
+def undecodable(question: Question, answer: Answer) -> Failure:
+    """Return the failure of a question whose request or response is no message of its version."""
+    return _no_answer(question, answer, "UNDECODABLE_RESPONSE")
 
 
 _PROBLEMS = {
@@ -254,25 +272,13 @@ def _no_answer(question: Question, answer: Answer, code: str) -> Failure:
     )
 
 
-def _turn(question: Question, answer: Answer, response: Any, settings: FlattenSettings) -> Turn:
+def _read(question: Question, answer: Answer, settings: FlattenSettings) -> tuple[Any, Turn]:
+    response, response_json, warnings = read_response(answer, keep=settings.keep_response)
     request: Any = request_class(answer.api_version).FromString(answer.request)
     asked = request_json(answer.request, answer.api_version)
     if question.user_context is not None:  # sent beside the message, which has no field for it
         asked = compact_json({**json.loads(asked), "userContext": json.loads(question.user_context)})
-    warnings: tuple[str, ...] = ()
-    size = response.ByteSize()
-    response.DiscardUnknownFields()
-    unknown_size = size - response.ByteSize()
-    if unknown_size:
-        kept = f"{RAW_RESPONSE} in response_json has them" if settings.keep_response else "they are not kept"
-        warnings = (f"The response has {unknown_size} bytes in fields unknown to this version: {kept}.",)
-    response_json = None
-    if settings.keep_response:
-        body = json_format.MessageToDict(response)
-        if unknown_size:
-            body[RAW_RESPONSE] = base64.b64encode(answer.response).decode()
-        response_json = compact_json(body)
-    return Turn(
+    return response, Turn(
         question=question,
         answer=answer,
         run_id=settings.run_id,
@@ -284,22 +290,3 @@ def _turn(question: Question, answer: Answer, response: Any, settings: FlattenSe
         response_json=response_json,
         warnings=warnings,
     )
-
-
-def _numbered(candidates: Sequence[Any]) -> Iterator[tuple[int, Any, tuple[str, ...]]]:
-    """Yield each candidate with its index and, where its own index would not do, a warning."""
-    own = [candidate.index for candidate in candidates]
-    if sorted(own) == list(range(len(own))):
-        for candidate in candidates:
-            yield candidate.index, candidate, ()
-        return
-    for position, candidate in enumerate(candidates):
-        warning = (
-            f"The candidate's index is {candidate.index}; the {len(own)} candidates of the response are "
-            "numbered by position instead, as their indices are not distinct or leave gaps."
-        )
-        yield position, candidate, (warning,)
-
-
-def _writable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Records into questions: what can't be asked becomes a failure, and the rest of the run goes on."""
+"""Records into questions and checks: what can't be asked becomes a failure, and the run goes on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
+from schemas.check import CheckSettings, parse_check
 from schemas.errors import RecordError
 from schemas.jsontext import derived_id
 from schemas.outcome import Failure
@@ -16,9 +17,14 @@ QUESTIONS = "questions"
 FAILURES = "failures"
 
 
-def parse_record(record: Record, settings: RecordSettings) -> Question | Failure:
-    """The question a record asks, or why it asks none. It never raises: a record costs one row at most."""
+def parse_record(record: Record, settings: RecordSettings | CheckSettings) -> Question | Failure:
+    """The question a record asks, or why it asks none. It never raises: a record costs one row at most.
+
+    With `CheckSettings` the record is an answer, and the question one of the method `check`.
+    """
     try:
+        if isinstance(settings, CheckSettings):
+            return parse_check(record, settings)
         return parse_question(record, settings)
     except RecordError as error:
         return Failure(
@@ -66,8 +72,23 @@ class ParseQuestions(beam.PTransform):
         return records | beam.ParDo(_Parse(self._settings)).with_outputs(FAILURES, main=QUESTIONS)
 
 
+class ParseChecks(beam.PTransform):
+    """`Record` → `Question` of the method `check`, with what can't be checked as `Failure` beside it.
+
+    The result has the PCollections that `ParseQuestions` has.
+    """
+
+    def __init__(self, settings: CheckSettings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def expand(self, records: beam.PCollection[Record]) -> beam.pvalue.DoOutputsTuple:
+        """Parse each record by itself."""
+        return records | beam.ParDo(_Parse(self._settings)).with_outputs(FAILURES, main=QUESTIONS)
+
+
 class _Parse(beam.DoFn):
-    def __init__(self, settings: RecordSettings) -> None:
+    def __init__(self, settings: RecordSettings | CheckSettings) -> None:
         super().__init__()
         self._settings = settings
 

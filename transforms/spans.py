@@ -1,4 +1,7 @@
-"""Where an answer's claims stand in it. The service sends no offsets, only each claim's wording."""
+"""Where an answer's claims stand in it.
+
+With an answer the service sends no offsets, only each claim's wording; with a check of it, offsets in bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 Span = tuple[int, int]
 """Start and end in characters (Unicode code points) of the answer, the end exclusive."""
+
+Places = dict[int, int] | range
+"""For each offset in bytes (UTF-8) that lies between two characters, the offset in characters."""
 
 TINY = 4
 """A claim of fewer characters, or one without a letter or digit (`**`), matches almost anywhere."""
@@ -46,6 +53,14 @@ def locate(answer_text: str, claims: Sequence[str]) -> list[Span | None]:
     return spans
 
 
+def places_of(text: str) -> Places:
+    """Return what each offset in bytes is in characters, from 0 to the end of the text."""
+    if text.isascii():
+        return range(len(text) + 1)
+    sizes = (len(character.encode()) for character in text)
+    return {offset: place for place, offset in enumerate(accumulate(sizes, initial=0))}
+
+
 def coverage(length: int, spans: Sequence[Span]) -> float | None:
     """Return the share of `length` characters that lie in `spans`, each counted once; None of none."""
     if not length:
@@ -59,7 +74,8 @@ def coverage(length: int, spans: Sequence[Span]) -> float | None:
 
 
 def _is_tiny(claim: str) -> bool:
-    return len(claim) < TINY or not any(map(str.isalnum, claim))
+    # Most claims start with a letter; looking at one character first is half of the time of finding a claim.
+    return len(claim) < TINY or not (claim[0].isalnum() or any(map(str.isalnum, claim)))
 
 
 class _Text:

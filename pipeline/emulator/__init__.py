@@ -1,1 +1,1 @@
-"""A local stand-in for the Grounded Generation API: a real gRPC server with its answers, quota and faults."""
+"""A local stand-in for the Grounded Generation API, over gRPC and REST, with answers, a quota and faults."""

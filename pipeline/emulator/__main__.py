@@ -19,7 +19,7 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: list[str]) -> int:
     """Run the emulator until it is told to stop.
 
-    Takes the process over: it sets signal handlers, and trims imports (see `slim.py`).
+    Takes the process over: it sets signal handlers.
 
     Args:
         argv: The flags, without the program's name.
@@ -37,10 +37,8 @@ def main(argv: list[str]) -> int:
         return 2
 
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's own log would stand between the sentences
-    from pipeline.emulator.slim import import_messages_alone
-
-    import_messages_alone()
-    from pipeline.emulator.server import PortInUseError, serve
+    from pipeline.emulator.ports import PortInUseError
+    from pipeline.emulator.server import serve
     from pipeline.emulator.service import Service
 
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from pipeline.emulator import websearch
+from pipeline.emulator import media, websearch
 from pipeline.emulator.messages import FactChunk, Response, Retrieved, user_turns
 from pipeline.emulator.retrieval import Hit, Passage, Query, SentenceIndex, to_query
 from pipeline.emulator.text import sentences, words
@@ -40,8 +40,13 @@ class Extractive:
     def __init__(self, corpus: Sequence[Passage]) -> None:
         self._corpus = SentenceIndex(corpus)
 
-    def answer(self, request: Any) -> Any:
-        """Answer a valid `GenerateGroundedContentRequest` with a `GenerateGroundedContentResponse`."""
+    def answer(self, request: Any, *, wide: bool = True) -> Any:
+        """Answer a valid `GenerateGroundedContentRequest` with a `GenerateGroundedContentResponse`.
+
+        Args:
+            request: The request, of any version.
+            wide: Whether the response may hold what v1beta has and v1 has not.
+        """
         turns = user_turns(request)
         query = to_query(turns)
         response = Response()
@@ -54,11 +59,14 @@ class Extractive:
             if not _is_retrieved(source, turns[-1], metadata):
                 continue
             consulted = True
-            found.extend(Cited(position, hit) for hit in self._search(source, query))
             if source.WhichOneof("source") == "google_search_source":
+                query = media.subject_of(query)  # no other source stands beside it
                 websearch.describe_search(metadata, turns[-1])
+            found.extend(Cited(position, hit) for hit in self._search(source, query))
         if found:
             _compose(candidate, found)
+            if metadata.web_search_queries:
+                media.add_media(metadata, turns[-1], wide)
         else:
             candidate.content.parts.add(text=NOTHING_FOUND if consulted else UNGROUNDED)
         return response
@@ -72,8 +80,7 @@ class Extractive:
             wanted = source.search_source.max_result_count or DEFAULT_RESULTS
             results = list(dict.fromkeys(hit.passage.uri for hit in hits))[:wanted]
             return [hit for hit in hits if hit.passage.uri in results]
-        excluded = set(getattr(source, kind).exclude_domains)
-        return [hit for hit in hits if hit.passage.domain not in excluded]
+        return [hit for hit in hits if websearch.may_show(getattr(source, kind), hit.passage.domain)]
 
 
 def _is_retrieved(source: Any, prompt: str, metadata: Any) -> bool:
@@ -89,7 +96,7 @@ def _is_retrieved(source: Any, prompt: str, metadata: Any) -> bool:
             predictor = source.google_search_source.dynamic_retrieval_config.predictor
             threshold = predictor.threshold if predictor.HasField("threshold") else DEFAULT_THRESHOLD
             predicted = noted.dynamic_retrieval_metadata.predictor_metadata
-            predicted.version = predictor.version
+            predicted.version = predictor.V1_INDEPENDENT  # the one there is, also when none was asked for
             predicted.prediction = prediction(prompt)
             return prediction(prompt) >= threshold
     return True

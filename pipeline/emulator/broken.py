@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pipeline.emulator.messages import Response
+from pipeline.emulator.streaming import serialized_parts
 
 OVERSIZED_BYTES = 6 * 1024 * 1024  # above gRPC's default receive limit of 4 MiB
 
@@ -35,6 +36,16 @@ def break_response(name: str, variety: int, body: bytes) -> bytes:
         part.text = (part.text + " ") * (OVERSIZED_BYTES // (len(part.text.encode()) + 1) + 1)
     broken: bytes = response.SerializeToString(deterministic=True)
     return broken
+
+
+def break_parts(name: str, variety: int, body: bytes) -> tuple[bytes, ...]:
+    """Make the fault `name` of a serialized response told in parts."""
+    if name in ("undecodable", "oversized"):
+        parts = serialized_parts(body)
+        # Only text can be blown up, and a stream's first part is text.
+        place = variety % len(parts) if name == "undecodable" else 0
+        return (*parts[:place], break_response(name, variety, parts[place]), *parts[place + 1 :])
+    return serialized_parts(break_response(name, variety, body))
 
 
 def _odd_supports(candidate: Any) -> None:

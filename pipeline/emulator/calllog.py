@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+from pipeline.emulator.calls import Origin
+
 
 class CallLog:
     """An append-only file of JSON lines.
@@ -21,18 +23,28 @@ class CallLog:
         except OSError as error:
             raise ValueError(f"--call_log={path} cannot be written: {error.strerror}.") from None
 
-    def write(self, *, t: float, method: str, prompt: str, turn: int, code: str, fault: str | None) -> None:
+    def write(
+        self, *, t: float, origin: Origin, prompt: str, turn: int, code: str, fault: str | None
+    ) -> None:
         """Append one call.
 
         Args:
             t: When it arrived, in seconds since the epoch.
-            method: The method's name without package or service.
-            prompt: The last user turn.
-            turn: How many user turns the request holds.
+            origin: What was called, and how.
+            prompt: The last user turn, or the answer that is to be checked.
+            turn: How many user turns the request holds; 0 for a check.
             code: The status it will be answered with, or `HANG` or `DISCONNECT`.
             fault: The fault's name, only logged when there is one: some faults are answered with `OK`.
         """
-        line = {"t": t, "method": method, "prompt": prompt, "turn": turn, "code": code}
+        line = {
+            "t": t,
+            "method": origin.method,
+            "prompt": prompt,
+            "turn": turn,
+            "code": code,
+            "transport": origin.transport,
+            "version": origin.version,
+        }
         if fault is not None:
             line["fault"] = fault
         data = memoryview(json.dumps(line).encode() + b"\n")

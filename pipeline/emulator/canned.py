@@ -1,10 +1,12 @@
-"""One prebuilt answer, for measuring the client rather than the answering."""
+"""One prebuilt answer to each method, for measuring the client rather than the answering."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from pipeline.emulator.messages import Response, Retrieved
+from pipeline.emulator.grounding_check import check
+from pipeline.emulator.messages import CheckRequest, Response, Retrieved
+from pipeline.emulator.streaming import serialized_parts
 
 CLAIMS = (
     "A measuring run asks the same kind of question many times over.",
@@ -14,6 +16,23 @@ CLAIMS = (
     "Nothing in this answer depends on what was asked.",
 )
 CHUNK_CHARACTERS = 300
+
+
+@cache
+def canned_stream() -> tuple[bytes, ...]:
+    """The canned answer's parts, serialized."""
+    return serialized_parts(canned_answer())
+
+
+@cache
+def canned_check() -> bytes:
+    """A serialized response to a grounding check: that of the canned answer's text against its claims."""
+    request = CheckRequest(answer_candidate=" ".join(CLAIMS))
+    request.grounding_spec.enable_claim_level_score = True
+    for claim in CLAIMS:
+        request.facts.add(fact_text=claim)
+    body: bytes = check(request).SerializeToString(deterministic=True)
+    return body
 
 
 @cache

@@ -1,21 +1,28 @@
-"""The service's request and response as plain protobuf classes, the same pair for v1 and v1beta.
+"""The service's messages as plain protobuf classes.
 
-v1beta's messages hold every field of v1's under the same number and type (a test compares the
-descriptors), so one set of classes reads and writes both versions.
+Responses are made of v1beta's messages, which hold every field of v1's under the same number and type (a
+test compares the descriptors); what v1 has no field for is never put into an answer to v1. A request is read
+with its own version's message, so that v1 knows nothing of a field that only v1beta has.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from google.cloud.discoveryengine_v1beta.types import grounded_generation_service as _types
+from google.protobuf import message_factory
 
-Request = _types.GenerateGroundedContentRequest.pb()
-Response = _types.GenerateGroundedContentResponse.pb()
+from schemas.messages import request_class, response_class
+
+Request = request_class("v1beta")
+Response = response_class("v1beta")
+CheckRequest = request_class("v1beta", "check")
+CheckResponse = response_class("v1beta", "check")
 
 _Metadata = Response.Candidate.GroundingMetadata
 Retrieved = _Metadata.RetrievalMetadata
-FactChunk = _types.grounding.FactChunk.pb()
+FactChunk = message_factory.GetMessageClass(
+    _Metadata.DESCRIPTOR.fields_by_name["support_chunks"].message_type
+)
 
 
 def text_of(content: Any) -> str:

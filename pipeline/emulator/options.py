@@ -16,11 +16,13 @@ class EmulatorOptions:
     """Everything that can be set.
 
     Attributes:
-        port: The port on 127.0.0.1; 0 takes a free one.
+        port: The gRPC side's port on 127.0.0.1; 0 takes a free one.
+        rest_port: The REST side's; None for no REST.
         answers: `extractive` finds its answers in the request's facts and the corpus; `canned` gives one
             prebuilt answer without looking at the request.
         latency: How long an accepted call takes.
-        requests_per_minute: The quota; None for no limit, 0 for one that is always used up.
+        requests_per_minute: The quota of generating; None for no limit, 0 for one that is always used up.
+        check_requests_per_minute: The same for grounding checks.
         retry_info: Whether a call beyond the quota is told when to come back; many services say nothing.
         limits_file: JSON `{"requests_per_minute": N}` that overrules the above, read at the start and on
             SIGHUP.
@@ -32,9 +34,11 @@ class EmulatorOptions:
     """
 
     port: int = 0
+    rest_port: int | None = None
     answers: Literal["extractive", "canned"] = "extractive"
     latency: Latency = Latency(0.0)  # noqa: RUF009 - frozen, so one for all is no danger
     requests_per_minute: int | None = None
+    check_requests_per_minute: int | None = None
     retry_info: bool = True
     limits_file: Path | None = None
     faults: tuple[tuple[str, float], ...] = ()
@@ -46,7 +50,8 @@ class EmulatorOptions:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the emulator's flags; `from_args` checks them."""
-    parser.add_argument("--port", default="0", help="port on 127.0.0.1; 0 takes a free one (default: 0)")
+    parser.add_argument("--port", default="0", help="gRPC port on 127.0.0.1; 0 takes a free one (default: 0)")
+    parser.add_argument("--rest_port", metavar="P", help="REST port; 0 takes a free one (default: no REST)")
     parser.add_argument(
         "--answers",
         default="extractive",
@@ -61,6 +66,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--requests_per_minute", metavar="N", help="quota; 0 is always used up (default: no limit)"
+    )
+    parser.add_argument(
+        "--check_requests_per_minute", metavar="N", help="quota of grounding checks (default: no limit)"
     )
     parser.add_argument(
         "--no_retry_info", action="store_true", help="refuse without saying when a slot is free"
@@ -88,12 +96,13 @@ def from_args(args: argparse.Namespace) -> EmulatorOptions:
     """
     if args.answers not in ("extractive", "canned"):
         raise ValueError(f"--answers={args.answers} is unknown: use extractive or canned.")
-    limit = args.requests_per_minute
     return EmulatorOptions(
         port=_whole("--port", args.port, highest=65535),
+        rest_port=None if args.rest_port is None else _whole("--rest_port", args.rest_port, highest=65535),
         answers=args.answers,
         latency=parse_latency(args.latency),
-        requests_per_minute=None if limit is None else _whole("--requests_per_minute", limit),
+        requests_per_minute=_limit("--requests_per_minute", args.requests_per_minute),
+        check_requests_per_minute=_limit("--check_requests_per_minute", args.check_requests_per_minute),
         retry_info=not args.no_retry_info,
         limits_file=_path(args.limits_file),
         faults=parse_faults(args.faults),
@@ -102,6 +111,10 @@ def from_args(args: argparse.Namespace) -> EmulatorOptions:
         call_log=_path(args.call_log),
         exit_with_parent=args.exit_with_parent,
     )
+
+
+def _limit(flag: str, text: str | None) -> int | None:
+    return None if text is None else _whole(flag, text)
 
 
 def _path(text: str | None) -> Path | None:

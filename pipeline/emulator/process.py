@@ -18,6 +18,7 @@ START_SECONDS = 20.0
 STOP_SECONDS = 10.0
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = "ready on "
+_REST = "REST on "
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,12 @@ class EmulatorProcess:
     Attributes:
         address: `HOST:PORT` of its gRPC server.
         child: The process.
+        rest_address: `HOST:PORT` of its REST server, or None when there is none.
     """
 
     address: str
     child: subprocess.Popen[bytes]
+    rest_address: str | None = None
 
     @property
     def pid(self) -> int:
@@ -62,7 +65,8 @@ def running_emulator(*flags: str) -> Iterator[EmulatorProcess]:
     # Its stderr goes to a file: a pipe that nobody reads would block it one day.
     with tempfile.TemporaryFile() as stderr, _child(flags, stderr) as child:
         try:
-            yield EmulatorProcess(_address(child, stderr), child)
+            address, rest_address = _addresses(child, stderr)
+            yield EmulatorProcess(address, child, rest_address)
         finally:
             _stop(child)
 
@@ -82,12 +86,12 @@ def _child(flags: tuple[str, ...], stderr: IO[bytes]) -> subprocess.Popen[bytes]
     )
 
 
-def _address(child: subprocess.Popen[bytes], stderr: IO[bytes]) -> str:
-    """Wait for the ready line."""
+def _addresses(child: subprocess.Popen[bytes], stderr: IO[bytes]) -> tuple[str, str | None]:
+    """Wait for the ready line, and return the address in it and that of the REST server, if any."""
     assert child.stdout is not None
     said = b""
     deadline = time.monotonic() + START_SECONDS
-    while not said.endswith(b"\n"):
+    while True:
         readable, _, _ = select.select([child.stdout], [], [], max(0.0, deadline - time.monotonic()))
         if not readable:
             raise RuntimeError(_failure(f"did not start within {START_SECONDS:g} s", stderr))
@@ -95,10 +99,14 @@ def _address(child: subprocess.Popen[bytes], stderr: IO[bytes]) -> str:
         if not received:
             raise RuntimeError(_failure(f"ended with exit code {child.wait(STOP_SECONDS)}", stderr))
         said += received
-    line = said.decode(errors="replace").strip()
-    if not line.startswith(_READY):
-        raise RuntimeError(_failure(f"said {line!r} instead of being ready", stderr))
-    return line.removeprefix(_READY)
+        *lines, _ = said.decode(errors="replace").split("\n")
+        rest_address = None
+        for line in lines:
+            if line.startswith(_READY):
+                return line.removeprefix(_READY), rest_address
+            if not line.startswith(_REST):
+                raise RuntimeError(_failure(f"said {line!r} instead of being ready", stderr))
+            rest_address = line.removeprefix(_REST)
 
 
 def _failure(what: str, stderr: IO[bytes]) -> str:

@@ -6,45 +6,17 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from random import Random
-from typing import Any, Literal, Protocol
+from typing import Any
 
-from google.protobuf.message import DecodeError
-
-from pipeline.emulator.broken import break_response
 from pipeline.emulator.calllog import CallLog
-from pipeline.emulator.canned import canned_answer
-from pipeline.emulator.faults import BROKEN, ERRORS, Fault, FaultMix
+from pipeline.emulator.calls import Origin, Reply
+from pipeline.emulator.faults import ERRORS, Fault, FaultMix
 from pipeline.emulator.limits import MinuteLimit, read_limits_file
-from pipeline.emulator.messages import Request, user_turns
+from pipeline.emulator.messages import user_turns
 from pipeline.emulator.options import EmulatorOptions
-from pipeline.emulator.status import Refusal, bad_request, quota_exhausted, refuse
+from pipeline.emulator.replies import Answerer, Replies
+from pipeline.emulator.status import Refusal, bad_request, quota_exhausted
 from pipeline.emulator.validation import violations
-
-SLOW_FACTOR = 10
-SLOW_AT_LEAST_SECONDS = 1.0  # so that a slow call is slow where the others take no time at all
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """How a call is to be answered.
-
-    Attributes:
-        delay_seconds: How long to wait first.
-        outcome: A serialized response; a refusal; or `hang` (never answer) or `disconnect` (cut the
-            connection).
-    """
-
-    delay_seconds: float
-    outcome: bytes | Refusal | Literal["hang", "disconnect"]
-
-
-class Answerer(Protocol):
-    """Turns a valid request into a response message."""
-
-    def answer(self, request: Any) -> Any:
-        """Answer one request."""
 
 
 class Service:
@@ -59,16 +31,18 @@ class Service:
 
     def __init__(self, options: EmulatorOptions) -> None:
         self._options = options
-        self._answerer = _answerer(options)
+        answerer = _answerer(options)
+        self._validates = answerer is not None
+        self._replies = Replies(answerer, options.latency, options.seed)
         self._limit = MinuteLimit(options.requests_per_minute)
+        self._check_limit = MinuteLimit(options.check_requests_per_minute)
         self._faults = FaultMix(options.faults, options.seed) if options.faults else None
-        self._latency_draws = Random(options.seed)
         self._log = CallLog(options.call_log) if options.call_log else None
         # One clock for the log and the quota, so that the log itself shows that the quota was kept; it is
         # monotonic, so that a correction of the system's time cannot open or close the quota.
         self._epoch = time.time() - time.monotonic()
         # The canned answer is for measuring: it looks into a request only when something else asks for it.
-        self._reads_requests = self._answerer is not None or bool(self._log or self._faults)
+        self._reads_requests = self._validates or bool(self._log or self._faults)
         self.reload_limits(starting=True)
 
     def reload_limits(self, starting: bool = False) -> None:
@@ -89,64 +63,55 @@ class Service:
                 raise
             print(f"{error} The limit stays as it was.", file=sys.stderr)
 
-    def generate(self, body: bytes, routing: Callable[[], str | None]) -> Reply:
-        """Decide on a `GenerateGroundedContent` call that arrives now, and log it.
+    def take(
+        self, origin: Origin, read: Callable[[], Any], routing: Callable[[], str | None] | None
+    ) -> Reply:
+        """Decide on a call that arrives now, and log it.
 
         Args:
-            body: The serialized request.
-            routing: Gives the call's `x-goog-request-params` header.
+            origin: What is called, and how.
+            read: Gives the request as a message, or a refusal when it cannot be read.
+            routing: Gives the call's `x-goog-request-params` header; None where the path says it all.
         """
         now = self._epoch + time.monotonic()
         request: Any = None
-        turns: list[str] = []
+        prompt, turn = "", 0
         refusal: Refusal | None = None
         if self._reads_requests:
-            try:
-                request = Request.FromString(body)
-                turns = user_turns(request)
-            except DecodeError:
-                refusal = refuse("INVALID_ARGUMENT", "The request is no GenerateGroundedContentRequest.")
-            if self._answerer is not None and refusal is None:
-                wrong = violations(request, routing())
-                refusal = bad_request(wrong) if wrong else None
+            request = read()
+            if isinstance(request, Refusal):
+                refusal = request
+            else:
+                prompt, turn = _asked(origin, request)
+                if self._validates:
+                    wrong = violations(origin, request, routing() if routing else None)
+                    refusal = bad_request(wrong) if wrong else None
+        limit = self._check_limit if origin.method == "CheckGrounding" else self._limit
         if refusal is None:
-            retry_seconds = self._limit.admit(now)
+            retry_seconds = limit.admit(now)
             if retry_seconds is not None:
                 told = retry_seconds if self._options.retry_info else math.inf
-                refusal = quota_exhausted(self._limit.per_minute, told)
-        prompt = turns[-1] if turns else ""
+                refusal = quota_exhausted(limit.per_minute, told)
         fault = self._faults.draw(prompt) if self._faults and refusal is None else None
         if self._log:
             self._log.write(
                 t=now,
-                method="GenerateGroundedContent",
+                origin=origin,
                 prompt=prompt,
-                turn=len(turns),
+                turn=turn,
                 code=refusal.code if refusal else _logged_code(fault),
                 fault=fault.name if fault else None,
             )
         if refusal is not None:
             return Reply(0.0, refusal)
-        return self._taken(request, fault)
+        return self._replies.reply(origin, request, fault)
 
-    def _taken(self, request: Any, fault: Fault | None) -> Reply:
-        delay = self._options.latency.draw(self._latency_draws)
-        if fault is not None:
-            if fault.name in ERRORS:
-                return Reply(delay, refuse(*ERRORS[fault.name]))
-            if fault.name == "hang":
-                return Reply(delay, "hang")
-            if fault.name == "disconnect":
-                return Reply(delay, "disconnect")
-            if fault.name == "slow":
-                delay = max(SLOW_FACTOR * delay, SLOW_AT_LEAST_SECONDS)
-        if self._answerer is None:
-            body = canned_answer()
-        else:
-            body = self._answerer.answer(request).SerializeToString(deterministic=True)
-        if fault is not None and fault.name in BROKEN:
-            body = break_response(fault.name, fault.variety, body)
-        return Reply(delay, body)
+
+def _asked(origin: Origin, request: Any) -> tuple[str, int]:
+    if origin.method == "CheckGrounding":
+        return request.answer_candidate, 0
+    turns = user_turns(request)
+    return turns[-1] if turns else "", len(turns)
 
 
 def _answerer(options: EmulatorOptions) -> Answerer | None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from google.protobuf import any_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+# Over gRPC they travel in the trailers, of which a client takes no more than 8 KiB.
+MAX_VIOLATIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +22,13 @@ class Refusal:
         code: The status code's name, such as `INVALID_ARGUMENT`.
         message: One sentence for the caller.
         details: A serialized `google.rpc.Status` of the same code and message, details included.
+        retry_seconds: Whole seconds after which the call may be tried again, or None when that is not said.
     """
 
     code: str
     message: str
     details: bytes
+    retry_seconds: int | None = None
 
 
 def refuse(code: str, message: str, *details: object) -> Refusal:
@@ -36,11 +42,14 @@ def refuse(code: str, message: str, *details: object) -> Refusal:
 
 
 def bad_request(violations: Iterable[tuple[str, str]]) -> Refusal:
-    """Refuse a request for the given (field path, what is wrong with it) pairs."""
+    """Refuse a request for the given (field path, what is wrong with it) pairs; the first few are told."""
     details = error_details_pb2.BadRequest()
-    for field, description in violations:
+    for field, description in islice(violations, MAX_VIOLATIONS):
         details.field_violations.add(field=field, description=description)
-    message = " ".join(f"{entry.field}: {entry.description}" for entry in details.field_violations)
+    message = " ".join(
+        f"{entry.field}: {entry.description}" if entry.field else entry.description
+        for entry in details.field_violations
+    )
     return refuse("INVALID_ARGUMENT", message, details)
 
 
@@ -53,4 +62,5 @@ def quota_exhausted(per_minute: int | None, retry_seconds: float) -> Refusal:
     message = (
         f"The quota of {per_minute} requests a minute is used up; a slot is free in {retry_seconds:.3f} s."
     )
-    return refuse("RESOURCE_EXHAUSTED", message, retry)
+    refusal = refuse("RESOURCE_EXHAUSTED", message, retry)
+    return replace(refusal, retry_seconds=math.ceil(retry_seconds))

@@ -1,7 +1,7 @@
 """What the service refuses in a request, as far as a request alone shows it.
 
-The rules are those of the API's reference for GenerateGroundedContentRequest. Model ids are not checked:
-they change too often for any list.
+The rules are those of the API's reference for GenerateGroundedContentRequest and CheckGroundingRequest. Model
+ids are not checked: they change too often for any list.
 """
 
 from __future__ import annotations
@@ -12,59 +12,100 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs
 
+from pipeline.emulator.calls import Origin
 from pipeline.emulator.messages import text_of
+from pipeline.emulator.text import count_tokens
 
 MAX_SOURCES = 10
 MAX_FACTS = 100
+MAX_CHECK_FACTS = 200
 MAX_FACT_CHARACTERS = 10_000
+MAX_ANSWER_TOKENS = 4096
 MAX_SEARCH_RESULTS = 10
 MAX_LABELS = 64
 MAX_LABEL_CHARACTERS = 63
 
 _LOCATION = re.compile(r"projects/[^/]+/locations/[^/]+")
+_GROUNDING_CONFIG = re.compile(r"projects/[^/]+/locations/[^/]+/groundingConfigs/[^/]+")
 
 Violation = tuple[str, str]
 
 
-def violations(request: Any, routing: str | None) -> list[Violation]:
+def violations(origin: Origin, request: Any, routing: str | None) -> list[Violation]:
     """Everything wrong with a request.
 
     Args:
-        request: A `GenerateGroundedContentRequest`.
+        origin: What is called, and how.
+        request: The method's request message.
         routing: The call's `x-goog-request-params` header, None when there is none.
 
     Returns:
         (field path, one sentence) pairs; empty for a request that can be answered.
     """
+    if origin.method == "CheckGrounding":
+        return [
+            *_grounding_config(origin, request.grounding_config, routing),
+            *_answer_candidate(request.answer_candidate),
+            *_facts("facts", request.facts, MAX_CHECK_FACTS),
+            *_threshold("grounding_spec.citation_threshold", request.grounding_spec.citation_threshold),
+            *_labels(request.user_labels),
+        ]
     return [
-        *_location(request.location, routing),
+        *_location(origin, request.location, routing),
         *_contents(request.contents),
         *_sources(request.grounding_spec.grounding_sources),
         *_labels(request.user_labels),
     ]
 
 
-def _location(location: str, routing: str | None) -> Iterator[Violation]:
+def _location(origin: Origin, location: str, routing: str | None) -> Iterator[Violation]:
     if not _LOCATION.fullmatch(location):
         yield "location", "Must be of the form projects/PROJECT/locations/LOCATION."
-        return
-    routed = parse_qs(routing or "").get("location", [])
+    else:
+        yield from _routed(origin, "location", location, routing)
+
+
+def _grounding_config(origin: Origin, name: str, routing: str | None) -> Iterator[Violation]:
+    if not _GROUNDING_CONFIG.fullmatch(name):
+        form = "projects/PROJECT/locations/LOCATION/groundingConfigs/CONFIG"
+        yield "grounding_config", f"Must be of the form {form}."
+    else:
+        yield from _routed(origin, "grounding_config", name, routing)
+
+
+def _routed(origin: Origin, field: str, name: str, routing: str | None) -> Iterator[Violation]:
+    if origin.transport == "rest":
+        return  # the path says where to
+    routed = parse_qs(routing or "").get(field, [])
     if not routed:
-        yield "location", "The x-goog-request-params header must name the request's location."
-    elif routed != [location]:
-        yield "location", "The x-goog-request-params header names another location than the request."
+        # The generated clients send none with a stream, whose request they have not seen by then.
+        if origin.method != "StreamGenerateGroundedContent":
+            yield field, f"The x-goog-request-params header must name the request's {field}."
+    elif routed != [name]:
+        yield field, f"The x-goog-request-params header names another {field} than the request."
+
+
+def _answer_candidate(text: str) -> Iterator[Violation]:
+    if not text.strip():
+        yield "answer_candidate", "Must hold text."
+    elif (tokens := count_tokens(text)) > MAX_ANSWER_TOKENS:
+        yield "answer_candidate", f"Must be at most {MAX_ANSWER_TOKENS} tokens long, not {tokens}."
 
 
 def _contents(contents: Any) -> Iterator[Violation]:
     if not contents:
         yield "contents", "Must hold at least one content."
-    elif all(content.role == "model" for content in contents):
-        yield "contents", "Must hold a turn of the user."
+    elif contents[-1].role == "model":
+        yield "contents", "Must end with a turn of the user."
+    before = None
     for position, content in enumerate(contents):
         if content.role not in ("user", "model") and (content.role or len(contents) > 1):
             yield f"contents[{position}].role", "Must be user or model."
+        elif content.role == before:
+            yield f"contents[{position}].role", f"Must not be {before} twice in a row: turns alternate."
         if not text_of(content).strip():
             yield f"contents[{position}].parts", "Must hold text."
+        before = content.role
 
 
 def _sources(sources: Any) -> Iterator[Violation]:
@@ -79,23 +120,28 @@ def _sources(sources: Any) -> Iterator[Violation]:
         if kind is None:
             yield here, "Must be an inline, search, Google Search or enterprise web source."
         elif kind == "inline_source":
-            yield from _facts(f"{here}.inline_source", source.inline_source.grounding_facts)
+            facts = source.inline_source.grounding_facts
+            yield from _facts(f"{here}.inline_source.grounding_facts", facts, MAX_FACTS)
         elif kind == "search_source":
             yield from _search(f"{here}.search_source", source.search_source)
         elif kind == "google_search_source":
             predictor = source.google_search_source.dynamic_retrieval_config.predictor
-            if not 0 <= predictor.threshold <= 1:
-                field = "google_search_source.dynamic_retrieval_config.predictor.threshold"
-                yield f"{here}.{field}", "Must lie between 0 and 1."
+            field = "google_search_source.dynamic_retrieval_config.predictor.threshold"
+            yield from _threshold(f"{here}.{field}", predictor.threshold)
 
 
-def _facts(path: str, facts: Any) -> Iterator[Violation]:
-    if len(facts) > MAX_FACTS:
-        yield f"{path}.grounding_facts", f"Must hold at most {MAX_FACTS} facts, not {len(facts)}."
+def _threshold(path: str, threshold: float) -> Iterator[Violation]:
+    if not 0 <= threshold <= 1:
+        yield path, "Must lie between 0 and 1."
+
+
+def _facts(path: str, facts: Any, most: int) -> Iterator[Violation]:
+    if len(facts) > most:
+        yield path, f"Must hold at most {most} facts, not {len(facts)}."
     for position, fact in enumerate(facts):
         if len(fact.fact_text) > MAX_FACT_CHARACTERS:
             yield (
-                f"{path}.grounding_facts[{position}].fact_text",
+                f"{path}[{position}].fact_text",
                 f"Must be at most {MAX_FACT_CHARACTERS} characters long, not {len(fact.fact_text)}.",
             )
 
@@ -111,15 +157,16 @@ def _labels(labels: Any) -> Iterator[Violation]:
     if len(labels) > MAX_LABELS:
         yield "user_labels", f"Must hold at most {MAX_LABELS} labels, not {len(labels)}."
     for key, value in sorted(labels.items()):
+        here = f"user_labels[{key[:MAX_LABEL_CHARACTERS]!r}]"
         if not (1 <= len(key) <= MAX_LABEL_CHARACTERS and all(map(_may_label, key)) and key[0].isalpha()):
             yield (
-                f"user_labels[{key!r}]",
+                here,
                 "A key must be 1 to 63 characters long, start with a lowercase or international letter, and "
                 "hold only such letters, digits, underscores and dashes.",
             )
         if not (len(value) <= MAX_LABEL_CHARACTERS and all(map(_may_label, value))):
             yield (
-                f"user_labels[{key!r}]",
+                here,
                 "A value must be at most 63 characters long and hold only lowercase or international "
                 "letters, digits, underscores and dashes.",
             )

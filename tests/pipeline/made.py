@@ -10,7 +10,7 @@ from typing import Any
 
 import fastavro
 
-from schemas.rows import AnswerRow, FailureRow, Row
+from schemas.rows import AnswerRow, CitedChunk, FailureRow, GroundingCheckRow, Row
 from schemas.tables import SCHEMAS
 from tests.read_back import as_read
 
@@ -41,10 +41,40 @@ _ANSWER = AnswerRow(
     streamed=False,
     attempts=1,
     latency_ms=100.0,
+    first_part_ms=None,
     asked_at=NOON,
     answered_at=NOON,
     from_ledger=False,
     uris_expire_at=None,
+    warnings=(),
+    metadata=None,
+    request_json="{}",
+    response_json=None,
+)
+_CHECK = GroundingCheckRow(
+    run_id="run",
+    question_id="q",
+    turn_index=0,
+    answer_id="a",
+    candidate_index=0,
+    check_id="c",
+    claim_index=0,
+    claim_text="Because.",
+    claim_start=0,
+    claim_end=8,
+    grounding_check_required=True,
+    claim_score=0.75,
+    support_score=0.5,
+    citation_threshold=0.6,
+    citations=(CitedChunk(0, "It is so because.", "0", "https://why.test", None, None, {}, None),),
+    cited_chunk_count=1,
+    answer_text="Because.",
+    api_version="v1",
+    attempts=1,
+    latency_ms=100.0,
+    asked_at=NOON,
+    checked_at=NOON,
+    from_ledger=False,
     warnings=(),
     metadata=None,
     request_json="{}",
@@ -71,6 +101,10 @@ _FAILURE = FailureRow(
 
 def answer(**changes: Any) -> AnswerRow:
     return dataclasses.replace(_ANSWER, **changes)
+
+
+def grounding_check(**changes: Any) -> GroundingCheckRow:
+    return dataclasses.replace(_CHECK, **changes)
 
 
 def failure(**changes: Any) -> FailureRow:

@@ -15,13 +15,13 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.accounting import THROTTLED, Account, account, counters_of, rows_on_disk
+from pipeline.accounting import THROTTLED, Account, CheckAccount, account, counters_of, rows_on_disk
 from pipeline.output import Output
 from pipeline.sinks import ROWS
 from schemas.tables import TABLES
 from tests.pipeline.made import answer, failure, write_rows
 from transforms.flatten import COUNTERS, COUNTERS_BY_CODE
-from transforms.generate.stage import NAMESPACE, RETRIES_BY_CODE
+from transforms.generate.stage import CHECK_RETRIES_BY_CODE, CHECKS, NAMESPACE, RETRIES_BY_CODE
 
 GOOD = account(
     {
@@ -56,7 +56,7 @@ def test_counters_become_an_account() -> None:
             retries_by_code={"ABORTED": 1, "UNAVAILABLE": 4},
             failures_by_code={"NO_QUESTION": 3},
             throttled_seconds=7,
-            rows={"answers": 5, "support_chunks": 0, "claim_supports": 0, "failures": 3},
+            rows={**dict.fromkeys(TABLES, 0), "answers": 5, "failures": 3},
         )
         == GOOD
     )
@@ -89,6 +89,41 @@ def test_every_failed_record_has_its_row(by: int) -> None:
 
 def test_two_errors_that_cancel_out_in_the_sum_are_found_by_the_rows() -> None:
     assert not dataclasses.replace(GOOD, failed=4, answered=3).balanced
+
+
+WITH_CHECKS = {
+    (COUNTERS, "records_read"): 2,
+    (COUNTERS, "answered"): 2,
+    (NAMESPACE, "calls"): 2,
+    (CHECKS, "calls"): 5,
+    (CHECKS, "retries"): 3,
+    (CHECKS, "checked"): 1,
+    (CHECKS, "failed"): 1,
+    (CHECKS, "skipped"): 4,
+    (CHECK_RETRIES_BY_CODE, "ABORTED"): 3,
+    (ROWS, "failures"): 1,
+}
+
+
+def test_checks_of_answers_are_accounted_for_beside_the_records() -> None:
+    found = account(WITH_CHECKS)
+    assert found.checks == CheckAccount(checked=1, failed=1, skipped=4, calls=5, retries=3)
+    assert (found.calls, found.retries, found.failed) == (2, 0, 0)
+    assert found.balanced
+
+
+def test_a_failed_check_has_its_row_too() -> None:
+    assert not account({**WITH_CHECKS, (ROWS, "failures"): 0}).balanced
+    assert not account({**WITH_CHECKS, (CHECKS, "failed"): 0}).balanced
+
+
+def test_the_calls_of_checks_alone_are_the_runs() -> None:
+    alone = {key: count for key, count in WITH_CHECKS.items() if key != (CHECKS, "failed")}
+    found = account({**alone, (ROWS, "failures"): 0, (CHECKS, THROTTLED): 6}, "check")
+    assert (found.calls, found.retries, found.retries_by_code) == (5, 3, {"ABORTED": 3})
+    assert found.throttled_seconds == 6
+    assert found.checks == CheckAccount()
+    assert found.balanced
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=4, max_size=4))
@@ -136,7 +171,7 @@ def test_rows_on_disk(where: Output) -> None:
     write_rows(directory / "failures" / "f.avro", [failure()], "failures")
     write_rows(directory / "claim_supports" / "empty.avro", [], "claim_supports")
     (directory / "answers" / "notes.txt").write_text("no rows")
-    assert rows_on_disk(where) == {"answers": 20_003, "support_chunks": 0, "claim_supports": 0, "failures": 1}
+    assert rows_on_disk(where) == {**dict.fromkeys(TABLES, 0), "answers": 20_003, "failures": 1}
 
 
 def test_rows_of_earlier_runs_do_not_count(where: Output) -> None:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipeline import accounting, main, output
+from pipeline import accounting, calls, main, output
 from pipeline.emulator.process import running_emulator
-from pipeline.options import parse_run
 from schemas.tables import TABLES
 from tests.pipeline.made import answer, write_rows
 from tests.pipeline.test_summary import CONTRACT, SECRET
@@ -46,7 +44,7 @@ def address(call_log: Path) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def _interpreter_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its settings are a process's own affair, and looking over all that the tests have made takes long."""
-    monkeypatch.setattr(main, "_tune_interpreter", lambda: None)
+    monkeypatch.setattr(main, "tune_interpreter", lambda: None)
 
 
 @pytest.fixture
@@ -289,7 +287,7 @@ FILES = {
         (["--question_template=no field"], "template"),
         (["--question_template={{open"], "template"),
         (["--question_template={{}}"], "template"),
-        (["--question_template={{a.b}}"], "template"),
+        (["--question_template={{a..b}}"], "template"),
         (["--question_template="], "template"),
         (["--question_field=id"], "id"),
         (["--question_field=facts"], "facts"),
@@ -325,7 +323,7 @@ FILES = {
         (["--endpoint=http://service.example:80"], "TLS"),
         (["--requests_per_minute=0"], "--requests_per_minute"),
         (["--location=global"], "--location"),
-        (["--api_version=v1alpha"], "v1beta"),
+        (["--api_version=v1alpha"], "--transport=rest"),
     ],
 )
 @pytest.mark.parametrize("finished", [False, True], ids=["new", "overwriting"])
@@ -445,75 +443,6 @@ def test_no_password_is_written_or_said(
 # -- from flags to settings --------------------------------------------------------------------------------
 
 
-def pacing(*flags: str) -> tuple[str, int]:
-    options = parse_run(["--service=emulator", "--input=a", "--output=o", *flags])
-    return main._pacing(options, PipelineOptions(list(options.runner_flags)))
-
-
-TWO = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-DATAFLOW = ["--runner=DataflowRunner"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ([], ("local", 1)),
-        (["--runner=directrunner"], ("local", 1)),
-        (["--direct_num_workers=2"], ("local", 1)),  # threads of one process
-        (["--direct_running_mode=multi_processing", "--direct_num_workers=1"], ("local", 1)),
-        ([*TWO, "--requests_per_minute=60"], ("sharded", 1)),
-        ([*TWO, "--rate_limiter=local", "--requests_per_minute=60"], ("local", 1)),
-        ([*DATAFLOW, "--requests_per_minute=60"], ("sharded", 1)),
-        (
-            [*DATAFLOW, "--requests_per_minute=60000", "--expected_latency_seconds=2", "--max_in_flight=100"],
-            ("sharded", 20),
-        ),
-        ([*DATAFLOW, "--pacing_shards=3", "--requests_per_minute=60"], ("sharded", 3)),
-        (["--pacing_shards=3", "--requests_per_minute=60"], ("sharded", 3)),
-        (["--pacing_shards=30", "--requests_per_minute=60"], ("sharded", 30)),
-        (["--pacing_shards=3"], ("sharded", 3)),
-        (["--rate_limiter=envoy://h:80"], ("envoy://h:80", 1)),
-        ([*TWO, "--rate_limiter=redis://h:80/0", "--requests_per_minute=6"], ("redis://h:80/0", 1)),
-    ],
-)
-def test_how_the_limit_is_kept(flags: list[str], expected: tuple[str, int]) -> None:
-    assert pacing(*flags) == expected
-
-
-@pytest.mark.parametrize(
-    ("flags", "processes"),
-    [
-        ([], 1),
-        (["--direct_num_workers=4"], 1),
-        (TWO, 2),
-        (["--direct_running_mode=multi_threading", "--direct_num_workers=4"], 1),
-        (DATAFLOW, None),
-    ],
-)
-def test_how_many_processes_work(flags: list[str], processes: int | None) -> None:
-    assert main._worker_processes(PipelineOptions(flags)) == processes
-
-
-def test_as_many_processes_as_there_are_processors() -> None:
-    all_of_them = ["--direct_running_mode=multi_processing", "--direct_num_workers=0"]
-    found = main._worker_processes(PipelineOptions(all_of_them))
-    assert found is not None
-    assert found >= 1
-
-
-def ledger(*flags: str) -> str:
-    options = parse_run(["--service=emulator", "--input=a", *flags])
-    return main._ledger(options, PipelineOptions(list(options.runner_flags)))
-
-
-def test_which_ledger(tmp_path: Path) -> None:
-    assert ledger(f"--output={tmp_path}") == f"sqlite://{tmp_path}/.groundrows/ledger.sqlite"
-    assert ledger("--output=gs://b/out") == "none"
-    assert ledger(f"--output={tmp_path}", *DATAFLOW) == "none"
-    assert ledger(f"--output={tmp_path}", "--ledger=none") == "none"
-    assert ledger("--output=gs://b/out", "--ledger=redis://h:1/0") == "redis://h:1/0"
-
-
 def test_settings_reach_the_calls(groundrows: Groundrows, tmp_path: Path) -> None:
     """Flags that change the request change what is asked, and the others do not."""
     archive = write_lines(tmp_path / "a.jsonl", [{"text": "Why?", "key": 5, "other": 1}])
@@ -539,13 +468,13 @@ def test_the_emulator_of_a_run_ends_with_it(
     capsys: pytest.CaptureFixture[str], archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Any] = []
-    before = main.running_emulator
+    before = calls.running_emulator
 
     def noting(*flags: str) -> Any:
         started.append(before(*flags))
         return started[-1]
 
-    monkeypatch.setattr(main, "running_emulator", noting)
+    monkeypatch.setattr(calls, "running_emulator", noting)
     groundrows = Groundrows(capsys, "--service=emulator")
     flags = [f"--input={archive}", f"--output={tmp_path / 'out'}"]
     result = groundrows("run", *flags, f"--emulator_flags=--answers=canned --call_log={tmp_path / 'log'}")

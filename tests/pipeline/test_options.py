@@ -9,12 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pipeline.endpoints import Endpoint
 from pipeline.errors import UsageError
-from pipeline.options import DEFAULT_REQUESTS_PER_MINUTE, Endpoint, RunOptions, parse_run, run_parser
+from pipeline.options import DEFAULT_REQUESTS_PER_MINUTE, RunOptions, parse_run, run_parser
 from tests.pipeline.tools import is_one_sentence
 
 LEAST = ["--service=emulator", "--input=a.jsonl", "--output=out"]
 REAL = ["--service=discoveryengine", "--location=projects/p/locations/global", "--input=a", "--output=out"]
+STREAM = ["--service=emulator", "--input_subscription=projects/p/subscriptions/sub", "--output=out"]
 SECRET = "hunter2"
 
 
@@ -39,7 +41,7 @@ def test_little_has_to_be_said() -> None:
         emulator_flags=(),
         question_field="question",
         id_field="id",
-        question_template=None,
+        question_template=(),
         request_defaults=None,
         requests_per_minute=None,
         max_in_flight=64,
@@ -76,7 +78,14 @@ def test_the_real_service_is_asked_slowly_and_over_tls() -> None:
         ("--output=a b/[ü]*//", "output", "a b/[ü]*"),
         ("--question_field=ask", "question_field", "ask"),
         ("--id_field=key", "id_field", "key"),
-        ("--question_template=What is {thing}?", "question_template", "What is {thing}?"),
+        ("--question_template=What is {thing}?", "question_template", ("What is {thing}?",)),
+        ("--transport=rest", "transport", "rest"),
+        ("--stream_answers", "stream_answers", True),
+        ("--check_grounding", "check_grounding", True),
+        ("--mode=check", "mode", "check"),
+        ("--answer_field=reply", "answer_field", "reply"),
+        ("--failures_topic=projects/p/topics/bad", "failures_topic", "projects/p/topics/bad"),
+        ("--bigquery_dataset=my-project:rows", "bigquery_dataset", "my-project.rows"),
         ("--request_defaults=d.json", "request_defaults", "d.json"),
         ("--location=projects/123/locations/eu", "location", "projects/123/locations/eu"),
         (
@@ -130,9 +139,43 @@ def test_what_a_flag_takes(flag: str, attribute: str, value: Any) -> None:
 def test_every_flag_has_its_attribute() -> None:
     flags = {action.dest for action in run_parser()._actions} - {"help"}
     attributes = {field.name for field in dataclasses.fields(RunOptions)}
-    renamed = {"input", "input_subscription", "input_topic"}
-    assert flags - attributes == renamed
+    assert flags - attributes == {"input"}
     assert attributes - flags == {"inputs", "runner_flags"}
+
+
+def test_a_stream_has_flags_of_its_own() -> None:
+    options = parse_run(
+        [
+            *STREAM,
+            "--id_attribute=key",
+            "--timestamp_attribute=at",
+            "--stop_when_idle=5",
+            "--window_seconds=10",
+            "--output_shards=3",
+        ]
+    )
+    assert options.inputs == ()
+    assert options.input_subscription == "projects/p/subscriptions/sub"
+    assert (options.id_attribute, options.timestamp_attribute, options.stop_when_idle) == ("key", "at", 5)
+    assert (options.window_seconds, options.output_shards) == (10, 3)
+
+
+def test_templates_are_turns_in_order() -> None:
+    options = parse_run([*LEAST, "--question_template={a}?", "--question_template=And {b}?"])
+    assert options.question_template == ("{a}?", "And {b}?")
+
+
+def test_v1alpha_is_for_rest() -> None:
+    assert parse_run([*LEAST, "--api_version=v1alpha", "--transport=rest"]).api_version == "v1alpha"
+
+
+def test_checks_have_a_limit_of_their_own() -> None:
+    limits = ["--check_grounding", "--check_requests_per_minute=5", "--citation_threshold=0.7"]
+    options = parse_run([*REAL, *limits])
+    assert options.check_requests_per_minute == 5
+    assert options.requests_per_minute == DEFAULT_REQUESTS_PER_MINUTE
+    assert options.citation_threshold == 0.7
+    assert parse_run([*REAL, "--check_grounding"]).check_requests_per_minute == DEFAULT_REQUESTS_PER_MINUTE
 
 
 def test_a_limiter_on_redis_with_its_limit() -> None:
@@ -151,8 +194,31 @@ def test_a_limiter_on_redis_with_its_limit() -> None:
         ([*LEAST, "--input_topic=t"], "exactly one"),
         ([*LEAST, "--input_subscription=s"], "exactly one"),
         (["--service=emulator", "--output=o", "--input_topic=t", "--input_subscription=s"], "exactly one"),
-        (["--service=emulator", "--output=o", "--input_topic=t"], "not supported yet"),
-        (["--service=emulator", "--output=o", "--input_subscription=s"], "not supported yet"),
+        (["--service=emulator", "--output=o", "--input_topic=t"], "projects/PROJECT/topics/NAME"),
+        (
+            ["--service=emulator", "--output=o", "--input_subscription=s"],
+            "projects/PROJECT/subscriptions/NAME",
+        ),
+        ([*LEAST, "--window_seconds=5"], "--input_subscription"),
+        ([*LEAST, "--output_shards=2"], "--input_subscription"),
+        ([*LEAST, "--id_attribute=key"], "--input_subscription"),
+        ([*LEAST, "--stop_when_idle=5"], "--input_subscription"),
+        ([*STREAM, "--stop_when_idle=0"], "--stop_when_idle=0"),
+        ([*STREAM, "--window_seconds=nan"], "--window_seconds"),
+        ([*STREAM, "--output_shards=0"], "--output_shards=0"),
+        ([*LEAST, "--failures_topic=t"], "projects/PROJECT/topics/NAME"),
+        ([*LEAST, "--bigquery_dataset=d"], "PROJECT.DATASET"),
+        ([*LEAST, "--bigquery_dataset=p.d.t"], "PROJECT.DATASET"),
+        ([*LEAST, "--citation_threshold=0.5"], "--check_grounding"),
+        ([*LEAST, "--check_requests_per_minute=5"], "--check_grounding"),
+        ([*LEAST, "--check_grounding", "--citation_threshold=1.5"], "--citation_threshold=1.5"),
+        ([*LEAST, "--check_grounding", "--citation_threshold=nan"], "--citation_threshold"),
+        ([*LEAST, "--check_grounding", "--check_requests_per_minute=0"], "--check_requests_per_minute=0"),
+        ([*LEAST, "--mode=check", "--check_grounding"], "--check_grounding"),
+        ([*LEAST, "--mode=check", "--stream_answers"], "--stream_answers"),
+        ([*LEAST, "--mode=check", "--question_template={a}"], "--question_template"),
+        ([*LEAST, "--mode=check", "--request_defaults=f"], "--request_defaults"),
+        ([*LEAST, "--mode=ask"], "check"),
         (["--service=emulator", "--input=a"], "--output=DIR"),
         ([*LEAST, "--output="], "--output=DIR"),
         (["--input=a", "--output=o"], "--service=discoveryengine"),
@@ -162,8 +228,7 @@ def test_a_limiter_on_redis_with_its_limit() -> None:
         ([*LEAST, "--quiet=yes"], "--quiet"),
         ([*LEAST, "--output"], "--output"),
         ([*LEAST, "--api_version=v2"], "v1beta"),
-        ([*LEAST, "--api_version=v1alpha"], "v1 or v1beta"),
-        ([*LEAST, "--transport=rest"], "--transport=grpc"),
+        ([*LEAST, "--api_version=v1alpha"], "--transport=rest"),
         ([*LEAST, "--transport=http"], "rest"),
         ([*LEAST, "--overwrite", "--append"], "only one"),
         ([*LEAST, "--emulator_flags='--corpus=x"], "quote"),

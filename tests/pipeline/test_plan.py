@@ -214,8 +214,13 @@ def test_a_template_shows_its_first_three_prompts(groundrows: Groundrows, tmp_pa
     )
     flags = [f"--input={archive}", "--question_template=When does {metal} melt?"]
     plan = groundrows("plan", *flags, "--json").json
-    assert plan["prompts"] == ["When does tin melt?", "When does lead melt?", "When does iron melt?"]
-    assert "When does tin melt?" in groundrows("plan", *flags).out
+    assert plan["prompts"] == [["When does tin melt?"], ["When does lead melt?"], ["When does iron melt?"]]
+    assert "\n  When does tin melt?\n  When does lead melt?" in groundrows("plan", *flags).out
+    flags.append("--question_template=And who first melted {metal}?")
+    plan = groundrows("plan", *flags, "--json").json
+    assert plan["prompts"][1] == ["When does lead melt?", "And who first melted lead?"]
+    assert (plan["questions"], plan["turns"], plan["calls"]) == (4, 8, 8)
+    assert "\n  When does lead melt?\n    then And who first melted lead?\n" in groundrows("plan", *flags).out
     others = write_lines(tmp_path / "b.jsonl", [{"question": "When does tin melt?"}])
     assert "prompts" not in groundrows("plan", f"--input={others}", "--json").json
     assert "tin" not in groundrows("plan", f"--input={others}").out

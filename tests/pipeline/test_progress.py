@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from pipeline import progress
-from pipeline.progress import CLEAR, Meter, Sight, duration, shown, sight
+from pipeline.progress import Meter, Sight, duration, shown, sight
 from tests.transforms.generate.support import HandClient, make_question, make_settings, response
 from transforms.generate import shared
 from transforms.generate.pacing.open import open_pacer
@@ -30,6 +32,16 @@ def test_a_line() -> None:
     assert meter.line(111.0, seen(1500, 2, 64, 3), 10_000) == (
         "1,500/10,000 done · 2 failed · 64 in flight · 3 waiting to retry · 136.4/s · 1 min 02 s left"
     )
+
+
+def test_a_line_of_a_run_with_a_limit_and_a_budget() -> None:
+    meter = Meter(0.0)
+    sights = Sight(30, 0, 8, 0, calls=40, throttled_seconds=0.9, limit=300.0, budget=1_000)
+    assert meter.line(10.0, sights, None) == (
+        "30 done · 0 failed · 8 in flight · 3.0/s · 240 of 300 calls/min · 40 of 1,000 calls spent"
+    )
+    throttled = Sight(60, 0, 8, 0, calls=90, throttled_seconds=61.2, limit=1_500.0, budget=1_000)
+    assert "300 of 1,500 calls/min · 1 min 01 s throttled · 90 of 1,000" in meter.line(20.0, throttled, None)
 
 
 def test_the_first_line_has_a_rate_already() -> None:
@@ -110,10 +122,10 @@ def test_what_can_be_seen_of_the_engines_of_this_process() -> None:
         basket = Basket()
         engine.submit([(0, make_question("Why?"))], basket)
         assert asked.wait(20)
-        assert sight() == seen(0, in_flight=1)
+        assert sight() == Sight(0, 0, 1, 0, calls=1)
         go_on.set()
         list(basket.drain())
-        assert sight() == seen(1)
+        assert sight() == Sight(1, 0, 0, 0, calls=1)
     finally:
         shared.release(engine)
     assert sight() == seen(0)
@@ -157,16 +169,31 @@ def test_elsewhere_than_on_a_terminal_there_are_plain_lines_and_nothing_is_count
     assert stream.getvalue().endswith("\n")
 
 
+def shown_on(terminal: str) -> list[str]:
+    """What stands on a terminal of unlimited height after so much was written to it, line by line."""
+    lines, row = [""], 0
+    for part in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)", terminal):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part.endswith("A") and part.startswith("\x1b"):
+            row -= int(part[2:-1] or 1)
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif part and not part.startswith(("\x1b", "\r")):
+            lines[row] += part
+    return lines
+
+
 @pytest.mark.usefixtures("quick")
-def test_on_a_terminal_one_line_is_rewritten_and_gone_at_the_end() -> None:
+def test_on_a_terminal_bar_and_line_are_redrawn_and_gone_at_the_end() -> None:
     stream = Stream(terminal=True)
     with shown(lambda: 7, stream):
         stream.wait_for(30)
-    text = stream.getvalue()
-    assert "\n" not in text
-    first, *lines, last = text.split(CLEAR)
-    assert (first, last) == ("", "")
-    assert lines[-1] == "0/7 done · 0 failed · 0 in flight · 0.0/s"
+        during = shown_on(stream.getvalue())
+    assert any(line.startswith("0/7 done · 0 failed · 0 in flight · 0.0/s") for line in during)
+    assert len(during) <= 3
+    assert not "".join(shown_on(stream.getvalue())).strip()
 
 
 @pytest.mark.usefixtures("quick")
@@ -175,7 +202,19 @@ def test_a_line_is_never_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
     stream = Stream(terminal=True)
     with shown(lambda: 7, stream):
         stream.wait_for(3)
-    assert max(map(len, stream.getvalue().split(CLEAR))) == 19
+    written = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    assert max(map(len, re.split(r"[\r\n]", written))) <= 20
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_is_printed_meanwhile_stays_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream(terminal=True)
+    monkeypatch.setattr("sys.stderr", stream)
+    with shown(lambda: 7):
+        stream.wait_for(10)
+        print("a warning", file=sys.stderr)
+        stream.wait_for(10)
+    assert [line for line in shown_on(stream.getvalue()) if line.strip()] == ["a warning"]
 
 
 @pytest.mark.usefixtures("quick")

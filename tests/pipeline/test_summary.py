@@ -92,7 +92,7 @@ def test_the_flags_are_there() -> None:
         "flags"
     ]
     named = {action.dest for action in run_parser()._actions}
-    assert named - set(flags) == {"help", "input", "input_subscription", "input_topic"}
+    assert named - set(flags) == {"help", "input"}
     assert flags["inputs"] == ("a.jsonl",)
     assert flags["endpoint"] == "[::1]:80"
     assert flags["max_in_flight"] == 7

@@ -8,19 +8,7 @@ import pytest
 from schemas.errors import RecordError
 from schemas.question import RecordSettings, parse_question
 from schemas.record import Record
-from tests.bad_records import BAD_RECORDS
-
-PARSE_CODES = {
-    "EMPTY_RECORD",
-    "INVALID_JSON",
-    "INVALID_UTF8",
-    "NOT_AN_OBJECT",
-    "DUPLICATE_KEY",
-    "NOT_FINITE",
-    "TOO_DEEP",
-    "LONE_SURROGATE",
-    "TOO_LARGE",
-}
+from tests.bad_records import BAD_RECORDS, PARSE_CODES
 
 
 def failure(body: bytes, **settings: object) -> RecordError:

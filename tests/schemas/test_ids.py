@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import schemas.ids
-from schemas.ids import answer_id, failure_id, hashed_id
+from schemas.ids import answer_id, check_id, failure_id, hashed_id
 
 PARTS = st.lists(st.one_of(st.none(), st.integers(), st.binary(max_size=9), st.text(max_size=9)), max_size=4)
 
@@ -68,6 +68,23 @@ def test_every_part_of_how_a_question_was_asked_tells_answers_apart() -> None:
         answer_id("q", b"request", "v1", 1, 0),
         answer_id("q", b"request", "v1", 0, 1),
         answer_id("q", b"request", "v1", 0, 0, '{"languageCode": "en"}'),
+    ]
+    assert len(set(ids)) == len(ids)
+
+
+def test_ids_are_what_they_were_in_earlier_releases() -> None:
+    assert answer_id("q", b"request", "v1", 0, 0) == "57497790bc0b781cd9cb0ca7dc72ce08"
+    assert answer_id("Wo?", b"\x00", "v1beta", 2, 1, "{}") == "0dafc7acf482c7f849679438d29477fe"
+    assert failure_id("q", 0, "parse", "INVALID_JSON", "a.jsonl:1") == "cfda81c71f28a5eb5c9881e5ccaad853"
+
+
+def test_every_part_of_a_check_tells_checks_apart() -> None:
+    ids = [
+        check_id("a", b"request", "v1"),
+        check_id("b", b"request", "v1"),
+        check_id("a", b"Request", "v1"),
+        check_id("a", b"request", "v1beta"),
+        answer_id("a", b"request", "v1", 0, 0),
     ]
     assert len(set(ids)) == len(ids)
 

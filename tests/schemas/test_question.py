@@ -86,6 +86,14 @@ def test_a_byte_order_mark_is_tolerated_and_kept_in_the_record() -> None:
     assert ask(body).question_id == ask(body[3:]).question_id
 
 
+def test_a_list_of_one_object_is_the_object() -> None:
+    body = b' [ {"question": "Why?", "title": "T"} ]\n'
+    question = ask(body)
+    assert question.record == body
+    assert (question.turns, question.metadata) == (("Why?",), '{"title":"T"}')
+    assert question.question_id == ask(b'{"question": "Why?", "title": "T"}').question_id
+
+
 # -- ids
 
 
@@ -179,6 +187,33 @@ def test_metadata_is_compact_and_readable() -> None:
 def test_the_question_is_no_metadata() -> None:
     fields = {"question": "Why?", "id": "1", "facts": ["a"], "generation_spec": {}, "user_labels": {}}
     assert ask(fields).metadata is None
+
+
+def test_what_came_with_a_message_stands_beside_the_metadata() -> None:
+    def metadata(fields: object, attributes: str | None = '{"message_id":"7"}') -> object:
+        body = json.dumps(fields).encode()
+        found = parse_question(Record(body, "", attributes=attributes), RecordSettings()).metadata
+        return None if found is None else json.loads(found)
+
+    message = {"pubsub": {"message_id": "7"}}
+    assert metadata({"question": "q"}) == message
+    assert metadata({"question": "q"}, None) is None
+    assert metadata({"question": "q", "title": "T", "metadata": {"a": 1}}) == {
+        "title": "T",
+        "a": 1,
+        **message,
+    }
+    for own in ({"pubsub": 1, "a": 2}, {"metadata": {"pubsub": 1, "a": 2}}):
+        assert metadata({"question": "q", **own}) == {"metadata": {"pubsub": 1, "a": 2}, **message}
+
+
+@pytest.mark.parametrize(
+    "body", [b"{nope", b"[]", rb'{"id": "a", "question": "\ud83d"}', b'{"question": ""}']
+)
+def test_what_came_with_a_message_stays_with_a_record_that_fails(body: bytes) -> None:
+    with pytest.raises(RecordError) as caught:
+        parse_question(Record(body, "", attributes='{"message_id":"7"}'), RecordSettings())
+    assert caught.value.metadata == '{"pubsub":{"message_id":"7"}}'
 
 
 # -- renamed fields
@@ -356,7 +391,7 @@ def test_requests_go_round(fields: dict[str, object]) -> None:
 
 def test_settings_travel_to_workers() -> None:
     given_ = RecordSettings(
-        question_template="{a}?",
+        question_templates=("{a}?",),
         defaults=load_defaults('{"user_labels": {"a": "b"}}', "v1beta"),
         api_version="v1beta",
     )

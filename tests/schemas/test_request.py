@@ -179,7 +179,7 @@ def test_request_json_of_a_newer_message_leaves_out_what_it_does_not_know() -> N
     question = ask({"question": "Où?", "grounding_sources": [source]}, api_version="v1beta")
     text = request_json(question.request, "v1")
     assert text == (
-        '{"contents":[{"role":"user","parts":[{"text":"Où?"}]}],'
+        '{"contents":[{"parts":[{"text":"Où?"}],"role":"user"}],'
         '"groundingSpec":{"groundingSources":[{"googleSearchSource":{}}]}}'
     )
 

@@ -10,8 +10,10 @@ import pytest
 
 from schemas.rows import (
     AnswerRow,
+    CitedChunk,
     ClaimSupportRow,
     FailureRow,
+    GroundingCheckRow,
     Image,
     ImageFile,
     Retrieval,
@@ -52,6 +54,7 @@ ANSWER = AnswerRow(
     streamed=False,
     attempts=1,
     latency_ms=12.5,
+    first_part_ms=3.5,
     asked_at=NOON,
     answered_at=NOON,
     from_ledger=False,
@@ -80,6 +83,35 @@ CHUNK = SupportChunkRow(
     uris_expire_at=NOON,
 )
 CLAIM = ClaimSupportRow("run", "q1", 0, "a1", 0, 0, "Здесь", 0, 5, None, None, None, None, None)
+CHECK = GroundingCheckRow(
+    run_id="run",
+    question_id="q1",
+    turn_index=0,
+    answer_id="a1",
+    candidate_index=0,
+    check_id="c1",
+    claim_index=0,
+    claim_text="Здесь",
+    claim_start=0,
+    claim_end=5,
+    grounding_check_required=True,
+    claim_score=0.75,
+    support_score=0.5,
+    citation_threshold=0.6,
+    citations=(CitedChunk(1, "Река здесь.", "1", "u", "t", "d", {"author": "é"}, "f"),),
+    cited_chunk_count=1,
+    answer_text="Здесь 🙂",
+    api_version="v1",
+    attempts=1,
+    latency_ms=12.5,
+    asked_at=NOON,
+    checked_at=NOON,
+    from_ledger=False,
+    warnings=(),
+    metadata=None,
+    request_json="{}",
+    response_json=None,
+)
 FAILURE = FailureRow(
     "run",
     "q1",
@@ -97,7 +129,7 @@ FAILURE = FailureRow(
     1,
     ("2026-11-29T20:00:00Z parse INVALID_JSON after 0 attempts",),
 )
-ROWS: list[Row] = [ANSWER, CHUNK, CLAIM, FAILURE]
+ROWS: list[Row] = [ANSWER, CHUNK, CLAIM, CHECK, FAILURE]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=TABLES)
@@ -108,12 +140,18 @@ def test_a_row_has_the_fields_of_its_schema_in_their_order(row: Row) -> None:
 
 def test_nested_records_have_the_fields_of_their_schemas_in_their_order() -> None:
     image: Any = Image(ImageFile("u", 1, 2), ImageFile("t", 3, 4), Website("w", "t", "s"))
-    row = dataclasses.replace(
+    answer = dataclasses.replace(
         ANSWER, retrieval=(Retrieval("S", "V", 1.0),), images=(image,), videos=(Video("v"),)
     )
-    schemas = {field["name"]: field["type"] for field in SCHEMAS["answers"]["fields"]}
+    nested: list[tuple[Row, str]] = [
+        (answer, "retrieval"),
+        (answer, "images"),
+        (answer, "videos"),
+        (CHECK, "citations"),
+    ]
     checked = 0
-    for name in ("retrieval", "images", "videos"):
+    for row, name in nested:
+        schemas = {field["name"]: field["type"] for field in SCHEMAS[row.TABLE]["fields"]}
         pending = [(getattr(row, name)[0], schemas[name]["items"])]
         while pending:
             record, schema = pending.pop()
@@ -126,7 +164,7 @@ def test_nested_records_have_the_fields_of_their_schemas_in_their_order() -> Non
                 for field in schema["fields"]
                 if isinstance(field["type"], list) and isinstance(field["type"][1], dict)
             ]
-    assert checked == 6
+    assert checked == 7
 
 
 def test_there_is_a_row_class_for_every_table() -> None:
@@ -174,6 +212,13 @@ def test_arrays_become_lists_and_nested_records_dicts() -> None:
         (ANSWER, "images", ("u",), "must be a record of Image, not str"),
         (CHUNK, "source_metadata", [("a", "b")], "must be a map, not list"),
         (CLAIM, "claim_start", "0", "must be an integer, not str"),
+        (CLAIM, "claim_end", True, "must be an integer, not bool"),
+        (CLAIM, "turn_index", True, "must be an integer, not bool"),
+        (CLAIM, "turn_index", -(2**31) - 1, "must lie from"),
+        (CLAIM, "chunk_uri", b"u", "must be a string, not bytes"),
+        (CHECK, "grounding_check_required", 1, "must be true or false, not int"),
+        (CHECK, "citations", None, "must be an array, not null"),
+        (CHECK, "citation_threshold", "0.6", "must be a number, not str"),
         (CLAIM, "claim_text", None, "must be a string, not null"),
         (FAILURE, "record", bytearray(b"{"), "must be bytes, not bytearray"),
         (FAILURE, "failed_at", None, "must be a datetime, not null"),
@@ -197,6 +242,11 @@ def test_a_value_that_does_not_fit_is_named_with_its_table_and_field(
         (ANSWER, {"retrieval": (Retrieval("S", None, "high"),)}, "retrieval[0].prediction"),  # type: ignore[arg-type]
         (ANSWER, {"images": (Image(None, ImageFile("u", True, 1), None),)}, "images[0].thumbnail.width"),
         (CHUNK, {"source_metadata": {"a": None}}, "source_metadata{}"),
+        (
+            CHECK,
+            {"citations": (CitedChunk("0", "", None, None, None, None, {}, None),)},  # type: ignore[arg-type]
+            "citations[0].chunk_index",
+        ),
         (CHUNK, {"source_metadata": {"\ud83d": "a"}}, "source_metadata{}"),
         (CHUNK, {"source_metadata": {1: "a"}}, "source_metadata{}"),
     ],
@@ -218,7 +268,7 @@ class WiderVideo(Video):
     length: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class WiderClaim(ClaimSupportRow):
     extra: int = 0
 
@@ -251,6 +301,30 @@ def test_a_double_may_be_nan_infinite_or_whole() -> None:
 def test_a_moment_in_another_zone_is_the_same_moment() -> None:
     there = NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))
     assert read_back(dataclasses.replace(ANSWER, asked_at=there))["asked_at"] == NOON
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 2_000_000])
+@pytest.mark.parametrize("character", ["x", "é"])
+def test_text_of_every_length_reads_back(size: int, character: str) -> None:
+    row = dataclasses.replace(CLAIM, claim_text=character * size, chunk_uri=character * size)
+    assert read_back(row) == as_read(row)
+
+
+@pytest.mark.parametrize("number", [-(2**31), -65, -64, -1, 0, 63, 64, 8191, 8192, 2**31 - 1])
+def test_whole_numbers_of_every_length_read_back(number: int) -> None:
+    row = dataclasses.replace(CLAIM, turn_index=number, claim_start=number)
+    assert read_back(row) == as_read(row)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=TABLES)
+def test_a_row_travels_between_processes(row: Row) -> None:
+    assert pickle.loads(pickle.dumps(row)) == row
+
+
+@pytest.mark.parametrize("row", ROWS, ids=TABLES)
+def test_a_row_takes_no_field_that_it_has_not(row: Row) -> None:
+    with pytest.raises(AttributeError):
+        row.anything = 1  # type: ignore[union-attr]
 
 
 def test_a_row_error_survives_the_way_between_processes() -> None:

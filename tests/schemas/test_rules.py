@@ -132,16 +132,23 @@ def message_types(descriptor: Any) -> dict[str, set[str]]:
 
 
 def test_what_v1beta_adds_is_what_the_library_says() -> None:
-    v1, v1beta = (message_types(request_class(version).DESCRIPTOR) for version in ("v1", "v1beta"))
-    added = {(name, field) for name, fields in v1beta.items() for field in fields - v1[name]}
+    added = set()
+    for method in ("generate", "check"):
+        v1, v1beta = (
+            message_types(request_class(version, method).DESCRIPTOR) for version in ("v1", "v1beta")
+        )
+        added |= {(name, field) for name, fields in v1beta.items() for field in fields - v1[name]}
     assert added == rules.V1BETA_ONLY
 
 
 def test_every_range_belongs_to_one_field_alone() -> None:
     for name in rules.RANGES:
-        assert (
-            sum(name in fields for fields in message_types(request_class("v1beta").DESCRIPTOR).values()) == 1
-        )
+        types = {
+            type_name: fields
+            for method in ("generate", "check")
+            for type_name, fields in message_types(request_class("v1beta", method).DESCRIPTOR).items()
+        }
+        assert sum(name in fields for fields in types.values()) == 1
 
 
 def test_what_nobody_documents_is_left_to_the_service() -> None:

@@ -4,7 +4,6 @@ import base64
 import dataclasses
 import json
 import math
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages import request_class, response_class
@@ -20,18 +19,15 @@ from schemas.outcome import Answer, Failure, Outcome
 from schemas.question import Question
 from schemas.rows import (
     AnswerRow,
-    ClaimSupportRow,
     Image,
     ImageFile,
     Retrieval,
-    SupportChunkRow,
     Video,
     Website,
     encode,
 )
-from schemas.tables import TABLES
-from tests.read_back import as_read, read_back
-from transforms.flatten import FailureRows, FlattenAnswers, FlattenSettings, Rows, flatten
+from tests.read_back import read_back
+from transforms.flatten import ANSWER_TABLES, FailureRows, FlattenAnswers, FlattenSettings, Rows, flatten
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
@@ -186,8 +182,9 @@ def test_an_answer_row_says_what_was_asked_and_answered() -> None:
 
 
 def test_how_the_answer_came_is_copied() -> None:
-    row = only_answer(rows_of(ordinary(), streamed=True, from_ledger=True, attempts=0))
+    row = only_answer(rows_of(ordinary(), streamed=True, from_ledger=True, attempts=0, first_part_ms=95.5))
     assert (row.streamed, row.from_ledger, row.attempts, row.latency_ms) == (True, True, 0, 812.5)
+    assert row.first_part_ms == 95.5
     assert (row.asked_at, row.answered_at) == (NOON, NOON + timedelta(seconds=1))
 
 
@@ -758,166 +755,25 @@ def test_fields_unknown_to_this_version_are_kept_as_received_and_named_in_a_warn
     assert warning.endswith("they are not kept.")
 
 
-# Every field, every response
+UNREAD = '{"candidates": [{"content": {"parts": [{"text": "Tin."}]}, "mood": "sure"}], "cost": 1.50}'
 
 
-def leaves(descriptor: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    for field in descriptor.fields:
-        is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-        if field.message_type is None or is_map:
-            yield (*path, field)
-        else:
-            yield from leaves(field.message_type, (*path, field))
+def test_what_a_message_could_not_hold_of_json_is_kept_as_received() -> None:
+    row = only_answer(rows_of(ordinary(), KEEPING, unread_json=UNREAD))
+    assert row.response_json == UNREAD
+    assert row.warnings == ("The response has parts unknown to this version: response_json has them.",)
 
 
-LEAVES = [
-    pytest.param(version, path, id=f"{version}.{'.'.join(field.name for field in path)}")
-    for version in ("v1", "v1beta")
-    for path in leaves(response_class(version).DESCRIPTOR)
-]
+def test_what_a_message_could_not_hold_of_json_is_missed_when_responses_are_not_kept() -> None:
+    row = only_answer(rows_of(ordinary(), unread_json=UNREAD))
+    assert row.response_json is None
+    assert row.warnings == ("The response has parts unknown to this version: they are not kept.",)
 
 
-def distinctive(field: Any) -> tuple[Any, str]:
-    """A value for a field, and how it shows in a row."""
-    match field.cpp_type:
-        case field.CPPTYPE_STRING if field.type == field.TYPE_BYTES:
-            return b"seen-here", "b'seen-here'"
-        case field.CPPTYPE_STRING:
-            return "seen-here", "seen-here"
-        case field.CPPTYPE_INT32:
-            return 417_702_911, "417702911"
-        case field.CPPTYPE_FLOAT:
-            return 0.3125, "0.3125"
-        case field.CPPTYPE_ENUM:
-            value = field.enum_type.values[-1]
-            return value.number, value.name
-    raise AssertionError(f"no distinctive value for {field.full_name}")
-
-
-@pytest.mark.parametrize(("version", "path"), LEAVES)
-def test_every_field_of_a_response_is_seen_in_a_row(version: str, path: tuple[Any, ...]) -> None:
-    message = response(version)
-    place = message
-    for field in path[:-1]:
-        place = getattr(place, field.name).add() if field.is_repeated else getattr(place, field.name)
-    field = path[-1]
-    if field.message_type is not None:
-        getattr(place, field.name)["key-seen"] = "value-seen"
-        shown = "'key-seen': 'value-seen'"
-    else:
-        value, shown = distinctive(field)
-        if field.is_repeated:
-            getattr(place, field.name).append(value)
-        else:
-            setattr(place, field.name, value)
-    if not message.candidates:
-        pytest.fail(f"{field.full_name} lies outside the candidates")
-    rows = rows_of(message, api_version=version, request=request(version))
-    assert shown in repr([read_back(row) for row in rows])
-
-
-TEXTS = st.one_of(
-    st.sampled_from(["", "Tin melts.", "Tin  melts. Iron melts.", "**", "水は沸騰する。🙂"]),
-    st.text(max_size=12),
-)
-NUMBERS = st.one_of(st.integers(-2, 4), st.integers(-(2**31), 2**31 - 1))
-
-
-def fill(draw: st.DrawFn, message: Any) -> None:
-    """Set any of a message's fields to anything protobuf can hold."""
-    for field in message.DESCRIPTOR.fields:
-        if not draw(st.integers(0, 3)):
-            continue
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            keys = st.one_of(st.sampled_from(["uri", "title", "domain", "document_id"]), TEXTS)
-            getattr(message, field.name).update(draw(st.dictionaries(keys, TEXTS, max_size=2)))
-        elif field.message_type is not None and field.is_repeated:
-            for _ in range(draw(st.integers(0, 3))):
-                fill(draw, getattr(message, field.name).add())
-        elif field.message_type is not None:
-            getattr(message, field.name).SetInParent()
-            fill(draw, getattr(message, field.name))
-        elif field.is_repeated:
-            getattr(message, field.name).extend(draw(st.lists(scalars(field), max_size=4)))
-        else:
-            setattr(message, field.name, draw(scalars(field)))
-
-
-def scalars(field: Any) -> st.SearchStrategy[Any]:
-    if field.type == field.TYPE_BYTES:
-        return st.binary(max_size=5)
-    return {
-        field.CPPTYPE_STRING: TEXTS,
-        field.CPPTYPE_INT32: NUMBERS,
-        field.CPPTYPE_ENUM: NUMBERS,
-        field.CPPTYPE_FLOAT: st.floats(width=32),
-    }[field.cpp_type]
-
-
-@st.composite
-def responses(draw: st.DrawFn, version: str) -> bytes:
-    message = response(version)
-    fill(draw, message)
-    data: bytes = message.SerializeToString()
-    return data + draw(st.sampled_from([b"", UNKNOWN_FIELD]))
-
-
-@pytest.mark.parametrize("version", ["v1", "v1beta"])
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_any_response_becomes_rows_that_can_be_written(version: str, data: st.DataObject) -> None:
-    received = data.draw(responses(version))
-    message: Any = response_class(version).FromString(received)
-    rows = rows_of(
-        received,
-        data.draw(st.sampled_from([SETTINGS, KEEPING])),
-        api_version=version,
-        request=request(version, google=data.draw(st.booleans())),
-        streamed=data.draw(st.booleans()),
-    )
-    for row in rows:
-        assert read_back(row) == as_read(row)
-
-    assert rows.answered == bool(message.candidates)
-    assert len(rows.failures) == (not message.candidates)
-    assert len(rows.answers) == len(message.candidates)
-    assert sorted(row.candidate_index for row in rows.answers) == list(range(len(message.candidates)))
-    for row, candidate in zip(rows.answers, message.candidates, strict=True):
-        check_candidate(
-            row,
-            candidate,
-            [chunk for chunk in rows.support_chunks if chunk.answer_id == row.answer_id],
-            [claim for claim in rows.claim_supports if claim.answer_id == row.answer_id],
-        )
-
-
-def check_candidate(
-    row: AnswerRow, candidate: Any, chunks: list[SupportChunkRow], claims: list[ClaimSupportRow]
-) -> None:
-    sent = candidate.grounding_metadata
-    assert row.support_coverage is None or 0 <= row.support_coverage <= 1
-    assert (row.support_coverage is None) == (row.answer_text == "")
-    assert [chunk.chunk_text for chunk in chunks] == [chunk.chunk_text for chunk in sent.support_chunks]
-    assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
-    expected = []
-    for index, claim in enumerate(sent.grounding_support):
-        cited = [i for i in dict.fromkeys(claim.support_chunk_indices) if i in range(len(chunks))]
-        expected += [(index, claim.claim_text, i) for i in cited or [None]]
-    assert [(claim.claim_index, claim.claim_text, claim.chunk_index) for claim in claims] == expected
-    for claim in claims:
-        assert (claim.claim_start is None) == (claim.claim_end is None)
-        if claim.claim_start is not None:
-            cut = row.answer_text[claim.claim_start : claim.claim_end]
-            assert cut.split() != []
-            assert "".join(cut.split()) == "".join(claim.claim_text.split())
-        if claim.chunk_index is not None:
-            cited_chunk = chunks[claim.chunk_index]
-            assert (claim.chunk_uri, claim.chunk_title, claim.chunk_source) == (
-                cited_chunk.uri,
-                cited_chunk.title,
-                cited_chunk.source,
-            )
-        assert claim.support_score is None or 0 <= claim.support_score <= 1
+def test_json_that_no_file_could_hold_is_escaped() -> None:
+    row = only_answer(rows_of(ordinary(), KEEPING, unread_json='{"mood": "\ud83d"}'))
+    assert row.response_json == '{"mood": "\\ud83d"}'
+    assert json.loads(row.response_json) == {"mood": "\ud83d"}
 
 
 # The transforms
@@ -939,7 +795,7 @@ def test_outcomes_become_tagged_rows_and_each_counts_once() -> None:
     ]
     pipeline = beam.Pipeline()
     rows = pipeline | beam.Create(outcomes) | FlattenAnswers(SETTINGS)
-    for table in TABLES:
+    for table in ANSWER_TABLES:
         expected = [row for outcome in outcomes for row in flatten(outcome, SETTINGS) if table == row.TABLE]
         assert expected, f"the outcomes give rows for {table}"
         assert_that(rows[table], equal_to(expected), label=table)

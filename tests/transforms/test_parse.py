@@ -6,13 +6,15 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
+from schemas.check import CheckSettings, parse_check
 from schemas.defaults import load_defaults
 from schemas.outcome import Failure
 from schemas.question import Question, RecordSettings, parse_question
 from schemas.record import Record
+from tests.bad_checks import BAD_CHECKS
 from tests.bad_records import BAD_RECORDS
 from transforms import parse
-from transforms.parse import FAILURES, QUESTIONS, ParseQuestions, parse_record
+from transforms.parse import FAILURES, QUESTIONS, ParseChecks, ParseQuestions, parse_record
 
 GOOD = Record(b'{"id": "q-1", "question": "Why?", "title": "T"}', "a.jsonl:1")
 BAD = Record(b'{"id": "q-2", "title": "T"}', "a.jsonl:2")
@@ -82,3 +84,24 @@ def test_the_main_output_is_the_questions() -> None:
         questions, failures = pipeline | beam.Create([GOOD, BAD]) | ParseQuestions(RecordSettings())
         assert_that(questions, equal_to([parse_question(GOOD, RecordSettings())]), label="questions")
         assert_that(failures, equal_to([parse_record(BAD, RecordSettings())]), label="failures")
+
+
+def test_answers_to_be_checked_come_out_once_on_one_of_the_two_sides() -> None:
+    fields = [{"id": i, "answer": f"Tin {i}.", "facts": ["Tin melts."]} for i in range(20)]
+    good = [Record(json.dumps(each).encode(), f"a:{i}") for i, each in enumerate(fields)]
+    bad = [Record(body, name) for name, body, _ in BAD_CHECKS]
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        parsed = pipeline | beam.Create(good + bad, reshuffle=False) | ParseChecks(CheckSettings())
+        checks = parsed[QUESTIONS] | "texts" >> beam.Map(
+            lambda q: (q.question_id, q.method, q.turns, q.origin)
+        )
+        failures = parsed[FAILURES] | "codes" >> beam.Map(lambda f: (f.origin, f.code))
+        expected = [(str(i), "check", (f"Tin {i}.",), f"a:{i}") for i in range(20)]
+        assert_that(checks, equal_to(expected), label="checks")
+        assert_that(failures, equal_to([(name, code) for name, _, code in BAD_CHECKS]), label="failures")
+
+
+def test_the_settings_say_what_a_record_is() -> None:
+    both = Record(b'{"question": "Why?", "answer": "So.", "facts": ["f"]}', "")
+    assert parse_record(both, RecordSettings()) == parse_question(both, RecordSettings())
+    assert parse_record(both, CheckSettings()) == parse_check(both, CheckSettings())

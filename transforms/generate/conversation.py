@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from schemas.messages import response_class
 from schemas.outcome import Answer
 from schemas.question import Question
-from schemas.request import next_turn_request, with_location
+from schemas.request import next_turn_request, with_instruction, with_location
 
 
 def turn_request(question: Question, answers: Sequence[Answer], location: str) -> bytes:
@@ -18,11 +18,19 @@ def turn_request(question: Question, answers: Sequence[Answer], location: str) -
         answers: The answers to its turns so far, in order.
         location: The API's location resource.
     """
+    return request_after(question, [answer_text(answer) for answer in answers], location)
+
+
+def request_after(question: Question, said: Sequence[str], location: str) -> bytes:
+    """The request for the turn after those that the model answered with `said`; see `turn_request`."""
     request = question.request
-    if answers:
-        history = [(question.turns[answer.turn_index], _answer_text(answer)) for answer in answers]
-        request = next_turn_request(request, question.api_version, history, question.turns[len(answers)])
-    return with_location(request, question.api_version, location)
+    if said:
+        history = list(zip(question.turns, said, strict=False))
+        request = next_turn_request(request, question.api_version, history, question.turns[len(said)])
+    instruction = question.instructions[len(said)] if question.instructions else None
+    if instruction is not None:
+        request = with_instruction(request, question.api_version, instruction)
+    return with_location(request, question.api_version, location, question.method)
 
 
 def is_over(question: Question, answers: Sequence[Answer]) -> bool:
@@ -37,7 +45,7 @@ def _candidates(answer: Answer) -> Sequence[object]:
     return candidates
 
 
-def _answer_text(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     """The first candidate's text: what the history says the model answered."""
     candidates = response_class(answer.api_version).FromString(answer.response).candidates
     return "".join(part.text for part in candidates[0].content.parts) if candidates else ""

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
-from schemas.messages import request_class
 from schemas.outcome import Answer, Outcome
 from schemas.question import Question
 from transforms.generate.answered import AnsweredTurns, delivered_turns
@@ -22,13 +21,13 @@ from transforms.generate.attempts import Attempts, GaveUp, Line, Success
 from transforms.generate.breaker import Breaker
 from transforms.generate.budget import CHUNK, Budget, budget_scope
 from transforms.generate.clients.base import Call, Client
-from transforms.generate.clients.grpc_client import GrpcClient
+from transforms.generate.clients.open import open_client
 from transforms.generate.commit import GroupCommit
 from transforms.generate.conversation import is_over
 from transforms.generate.errors import SetupError
 from transforms.generate.gate import Gate, Slots
 from transforms.generate.halt import Halt
-from transforms.generate.job import Job, answer_of, claimed, look_up, next_job
+from transforms.generate.job import Job, answer_of, claimed, look_up, model_of, next_job
 from transforms.generate.ledger.base import Entry, Ledger, LedgerError
 from transforms.generate.ledger.uri import open_ledger
 from transforms.generate.outcomes import failed, internal_error, not_attempted, outcome_of, skipped
@@ -62,7 +61,7 @@ class Engine:
     def __init__(
         self,
         settings: CallSettings,
-        client_of: Callable[[CallSettings], Client] = GrpcClient,
+        client_of: Callable[[CallSettings], Client] = open_client,
         pacer_of: Callable[[CallSettings], Pacer] = open_pacer,
     ) -> None:
         self.settings = settings
@@ -131,12 +130,16 @@ class Engine:
         if self.settings.max_requests is not None and self._backlog.taken == 0:
             self._on_loop(self._settle())
 
+    @property
+    def throttled_seconds(self) -> float:
+        """Seconds that calls have spent waiting for the pace, so far."""
+        # A copy: the loop's thread may add a line meanwhile.
+        return sum(line.gate.throttled_seconds for line in list(self._lines.values()))
+
     def take_throttled_seconds(self) -> int:
         """Whole seconds spent waiting for the pace since the last time this was asked."""
         with self._signalling:
-            # A copy: the loop's thread may add a line meanwhile.
-            waited = sum(line.gate.throttled_seconds for line in list(self._lines.values()))
-            seconds = int(waited) - self._signalled
+            seconds = int(self.throttled_seconds) - self._signalled
             self._signalled += seconds
             return seconds
 
@@ -337,12 +340,11 @@ class Engine:
     async def _keep(self, job: Job, success: Success) -> None:
         if self.settings.ledger == "none":
             return
-        request = request_class(job.question.api_version).FromString(job.request)
         entry = Entry(
             key=job.key,
             question_id=job.question.question_id,
             turn_index=len(job.answers),
-            model_id=request.generation_spec.model_id,
+            model_id=model_of(job),
             response=success.reply.response,
             attempts=success.attempts,
             latency_ms=success.latency_ms,

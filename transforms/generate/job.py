@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schemas.messages import request_class
 from schemas.outcome import Answer
 from schemas.question import Question
 from transforms.generate.attempts import Success
@@ -46,14 +48,44 @@ def next_job(
     request = turn_request(question, answers, settings.location)
     # Under --share_identical the request alone counts, whoever asks it.
     name = "" if settings.share_identical else question.question_id
-    key = entry_key(name, len(answers), fingerprint(request, question.api_version))
+    key = entry_key(
+        name,
+        len(answers),
+        fingerprint(
+            request,
+            question.api_version,
+            method=question.method,
+            streamed=_streamed(question, settings),
+            user_context=question.user_context,
+        ),
+    )
     return Job(ticket, question, answers, request, key, delivered)
+
+
+def _streamed(question: Question, settings: CallSettings) -> bool:
+    return settings.stream_answers and question.method == "generate"
+
+
+def model_of(job: Job) -> str:
+    """The model that a job's request asks for; empty when it leaves the choice to the service.
+
+    Parsing the request for it costs a microsecond, unless it carries many facts.
+    """
+    if job.question.method == "check":
+        return ""
+    model: str = request_class(job.question.api_version).FromString(job.request).generation_spec.model_id
+    return model
 
 
 def question_key(question: Question) -> bytes:
     """What makes two records the same question: the id, every turn, and all that is asked with them."""
-    turns = "\0".join(question.turns).encode()
-    return entry_key(question.question_id, 0, fingerprint(question.request + turns, question.api_version))
+    asked = question.request + "\0".join(question.turns).encode()
+    if question.instructions:
+        asked += hashlib.sha256(repr(question.instructions).encode()).digest()
+    name = fingerprint(
+        asked, question.api_version, method=question.method, user_context=question.user_context
+    )
+    return entry_key(question.question_id, 0, name)
 
 
 def claimed(ledger: Ledger, run_id: str, questions: Sequence[Question]) -> list[bool]:
@@ -116,7 +148,7 @@ def answer_of(job: Job, got: Entry | Success, settings: CallSettings, *, from_le
         request=job.request,
         response=reply.response,
         api_version=job.question.api_version,
-        streamed=settings.stream_answers,
+        streamed=_streamed(job.question, settings),
         attempts=got.attempts,
         latency_ms=got.latency_ms,
         asked_at=got.asked_at,

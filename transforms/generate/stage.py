@@ -23,22 +23,27 @@ from schemas.question import Question
 from transforms.batch import KeyByShard
 from transforms.generate import shared
 from transforms.generate.budget import budget_scope
-from transforms.generate.clients.grpc_client import GrpcClient
+from transforms.generate.clients.open import open_client
 from transforms.generate.ledger.memory import MemoryLedger
 from transforms.generate.pacing.open import open_pacer
 from transforms.generate.settings import CallSettings
 from transforms.generate.window import Basket
 
 NAMESPACE = "groundrows"
+CHECKS = "groundrows.checks"
+"""Namespace in which the calls of method `check` are counted, by the same names."""
 RETRIES_BY_CODE = "groundrows.retries_by_code"
 """Namespace of the counters that bear a retried attempt's code as their name."""
+CHECK_RETRIES_BY_CODE = "groundrows.checks.retries_by_code"
+"""The same for the calls of method `check`."""
 
 
 class GenerateAnswers(beam.PTransform):
     """PCollection[Question] -> PCollection[Outcome]: each question ends as exactly one outcome.
 
     Each outcome keeps its question's window and timestamp. Calls go on across elements and batches; a
-    bundle ends when its own questions have. With `rate_limiter="sharded"` questions are first keyed onto
+    bundle ends when its own questions have. What was called is counted under `groundrows`, or, when the
+    method is `check`, under `groundrows.checks`. With `rate_limiter="sharded"` questions are first keyed onto
     `pacing_shards` shards, which shuffles them; otherwise nothing is shuffled.
 
     Args:
@@ -51,7 +56,7 @@ class GenerateAnswers(beam.PTransform):
     def __init__(
         self,
         settings: CallSettings,
-        client_of: shared.ClientOf = GrpcClient,
+        client_of: shared.ClientOf = open_client,
         pacer_of: shared.PacerOf = open_pacer,
     ) -> None:
         super().__init__()
@@ -102,10 +107,14 @@ class _Calling(beam.DoFn):
         self._settings = settings
         self._client_of = client_of
         self._pacer_of = pacer_of
-        self._calls = Metrics.counter(NAMESPACE, "calls")
-        self._retries = Metrics.counter(NAMESPACE, "retries")
-        self._latency = Metrics.distribution(NAMESPACE, "latency_ms")
-        self._throttled = ThrottlingSignaler(namespace=NAMESPACE)
+        checks = settings.method == "check"
+        namespace = CHECKS if checks else NAMESPACE
+        self._retries_by_code = CHECK_RETRIES_BY_CODE if checks else RETRIES_BY_CODE
+        self._calls = Metrics.counter(namespace, "calls")
+        self._retries = Metrics.counter(namespace, "retries")
+        self._latency = Metrics.distribution(namespace, "latency_ms")
+        self._first_part = Metrics.distribution(namespace, "first_part_ms")
+        self._throttled = ThrottlingSignaler(namespace=namespace)
 
     def setup(self) -> None:
         self._engine = shared.acquire(self._settings, self._client_of, self._pacer_of)
@@ -159,10 +168,12 @@ class _Calling(beam.DoFn):
             self._calls.inc(outcome.calls)
         for code in outcome.retry_codes:
             self._retries.inc()
-            Metrics.counter(RETRIES_BY_CODE, code).inc()
+            Metrics.counter(self._retries_by_code, code).inc()
         for answer in outcome.answers:
             if not answer.from_ledger:
                 self._latency.update(round(answer.latency_ms))
+                if answer.first_part_ms is not None:
+                    self._first_part.update(round(answer.first_part_ms))
 
 
 class _GenerateFn(_Calling):

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pipeline.emulator.answers import NOTHING_FOUND, UNGROUNDED, Extractive, prediction
 from pipeline.emulator.corpus import BUNDLED, load_passages
 from pipeline.emulator.messages import Request, Retrieved
-from pipeline.emulator.retrieval import Passage
+from pipeline.emulator.retrieval import Passage, to_query
+from pipeline.emulator.websearch import phishing_confidence
 
 EXTRACTIVE = Extractive(load_passages(BUNDLED))
 FACTS = (
@@ -208,6 +209,7 @@ def test_dynamic_retrieval_grounds_from_the_threshold_on(ask: Callable[..., Any]
     [noted] = dynamic(ask, prompt, 0.5).grounding_metadata.retrieval_metadata
     assert noted.source == Retrieved.GOOGLE_SEARCH
     assert noted.dynamic_retrieval_metadata.predictor_metadata.prediction == predicted
+    assert noted.dynamic_retrieval_metadata.predictor_metadata.version == 1
 
 
 def test_predictions_fill_the_range() -> None:
@@ -236,6 +238,31 @@ def test_excluded_domains_are_left_out(ask: Callable[..., Any], kind: str) -> No
     source.exclude_domains.append("capitals.example")
     domains = {chunk.domain for chunk in answer(request).grounding_metadata.support_chunks}
     assert "capitals.example" not in domains
+
+
+def test_sites_that_are_blocked_for_phishing_are_left_out(ask: Callable[..., Any]) -> None:
+    def domains(threshold: int) -> set[str]:
+        request = ask("Which mountain is the highest? Which planet, river and capital is the largest?")
+        source = request.grounding_spec.grounding_sources.add().google_search_source
+        source.SetInParent()
+        source.blocking_confidence = threshold
+        hits = EXTRACTIVE._search(request.grounding_spec.grounding_sources[0], to_query(["river mountain"]))
+        return {hit.passage.domain for hit in hits}
+
+    shown = domains(0)
+    assert shown
+    assert domains(30) == {domain for domain in shown if phishing_confidence(domain) < 30}
+
+
+def test_images_and_videos_come_with_google_search_alone(ask: Callable[..., Any]) -> None:
+    prompt = "Show me images and videos of the capital of France."
+    metadata = answer(ask(prompt, google=True)).grounding_metadata
+    assert metadata.images
+    assert metadata.videos
+    assert not answer(ask("What is the capital of France?", google=True)).grounding_metadata.images
+    inline = answer(ask(prompt, facts=("The capital of France is Paris.",))).grounding_metadata
+    assert inline.support_chunks
+    assert not inline.images
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ def fields(descriptor: Any, path: str, seen: dict[str, tuple[int, int, bool, boo
     [
         (v1.GenerateGroundedContentRequest.pb(), messages.Request),
         (v1.GenerateGroundedContentResponse.pb(), messages.Response),
+        (v1.CheckGroundingRequest.pb(), messages.CheckRequest),
+        (v1.CheckGroundingResponse.pb(), messages.CheckResponse),
     ],
 )
 def test_the_messages_hold_all_that_v1_holds_in_the_same_places(narrow: Any, wide: Any) -> None:
@@ -28,7 +30,7 @@ def test_the_messages_hold_all_that_v1_holds_in_the_same_places(narrow: Any, wid
     here: dict[str, tuple[int, int, bool, bool]] = {}
     fields(narrow.DESCRIPTOR, "", in_v1)
     fields(wide.DESCRIPTOR, "", here)
-    assert len(in_v1) > 20
+    assert len(in_v1) > 10
     assert {name: here.get(name) for name in in_v1} == in_v1
 
 

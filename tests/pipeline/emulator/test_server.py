@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,52 +20,28 @@ from google.cloud import discoveryengine_v1 as v1
 from google.cloud import discoveryengine_v1beta as v1beta
 from google.rpc import error_details_pb2
 
+from pipeline.emulator.messages import Response
 from pipeline.emulator.process import EmulatorProcess, running_emulator
+from tests.pipeline.emulator.clients import (
+    DEADLINE,
+    LOCATION,
+    MOUNTAIN,
+    UNLIMITED,
+    async_client,
+    check_of,
+    generate,
+    log_of,
+    merged,
+    request_of,
+    sync_client,
+    wait_for,
+    with_bare_claims,
+    without_scores,
+)
 
-LOCATION = "projects/p/locations/global"
 METHOD = "/google.cloud.discoveryengine.v1.GroundedGenerationService/GenerateGroundedContent"
 ROUTING = (("x-goog-request-params", f"location={LOCATION}"),)
 ROOT = Path(__file__).parents[3]
-UNLIMITED = [("grpc.max_receive_message_length", -1)]
-DEADLINE = 20.0  # of calls that are to be answered; far beyond what they take
-
-
-def sync_client(api: Any, address: str) -> Any:
-    service = api.services.grounded_generation_service
-    transport = service.transports.GroundedGenerationServiceGrpcTransport(
-        channel=grpc.insecure_channel(address, options=UNLIMITED)
-    )
-    return service.GroundedGenerationServiceClient(transport=transport)
-
-
-def request_of(api: Any, prompt: str) -> Any:
-    request = api.GenerateGroundedContentRequest
-    return request(
-        location=LOCATION,
-        contents=[api.GroundedGenerationContent(role="user", parts=[{"text": prompt}])],
-        grounding_spec=request.GroundingSpec(
-            grounding_sources=[
-                request.GroundingSource(google_search_source=request.GroundingSource.GoogleSearchSource())
-            ]
-        ),
-    )
-
-
-def generate(client: Any, prompt: str, api: Any = v1, timeout: float = DEADLINE) -> Any:
-    return client.generate_grounded_content(request_of(api, prompt), timeout=timeout)
-
-
-def log_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def wait_for(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def serves(address: str) -> bool:
@@ -98,11 +73,8 @@ def test_answers_the_generated_client(emulator: EmulatorProcess, api: Any) -> No
 @pytest.mark.parametrize("api", [v1, v1beta])
 def test_answers_the_generated_async_client(emulator: EmulatorProcess, api: Any) -> None:
     async def run() -> list[str]:
-        service = api.services.grounded_generation_service
         async with grpc.aio.insecure_channel(emulator.address, options=UNLIMITED) as channel:
-            client = service.GroundedGenerationServiceAsyncClient(
-                transport=service.transports.GroundedGenerationServiceGrpcAsyncIOTransport(channel=channel)
-            )
+            client = async_client(api, channel)
             prompts = ["Who painted the Mona Lisa?"] * 10 + ["Who discovered penicillin?"] * 10
             calls = [client.generate_grounded_content(request_of(api, p), timeout=DEADLINE) for p in prompts]
             return [answer.candidates[0].content.parts[0].text for answer in await asyncio.gather(*calls)]
@@ -136,11 +108,121 @@ def test_a_call_without_the_routing_header_is_refused(emulator: EmulatorProcess)
         assert call(request_of(v1, "Why?"), timeout=DEADLINE, metadata=ROUTING)
 
 
-def test_other_methods_are_unimplemented(emulator: EmulatorProcess) -> None:
-    with pytest.raises(exceptions.MethodNotImplemented):
-        sync_client(v1, emulator.address).check_grounding(
-            v1.CheckGroundingRequest(grounding_config=f"{LOCATION}/groundingConfigs/c"), timeout=DEADLINE
+def raw(message: Any) -> Any:
+    return type(message).pb(message)
+
+
+def told_whole(parts: list[Any], api: Any) -> Any:
+    response = merged([raw(part) for part in parts], api.GenerateGroundedContentResponse.pb()())
+    return with_bare_claims(response)
+
+
+@pytest.mark.parametrize("api", [v1, v1beta])
+def test_streams_to_the_generated_client_what_it_answers_in_one(emulator: EmulatorProcess, api: Any) -> None:
+    client = sync_client(api, emulator.address)
+    parts = list(client.stream_generate_grounded_content(iter([request_of(api, MOUNTAIN)]), timeout=DEADLINE))
+    assert len(parts) > 6
+    assert told_whole(parts, api) == without_scores(raw(generate(client, MOUNTAIN, api)))
+
+
+@pytest.mark.parametrize("api", [v1, v1beta])
+def test_streams_to_the_generated_async_client(emulator: EmulatorProcess, api: Any) -> None:
+    async def run() -> list[Any]:
+        async with grpc.aio.insecure_channel(emulator.address, options=UNLIMITED) as channel:
+            client = async_client(api, channel)
+
+            async def requests() -> AsyncIterator[Any]:
+                yield request_of(api, "Tell me about Mount Everest.", "It is high.", "Who climbed it first?")
+
+            stream = await client.stream_generate_grounded_content(requests(), timeout=DEADLINE)
+            return [part async for part in stream]
+
+    [candidate] = told_whole(asyncio.run(run()), api).candidates
+    assert "Hillary" in candidate.content.parts[0].text
+
+
+def test_a_stream_is_answered_before_its_client_is_done(emulator: EmulatorProcess) -> None:
+    done = threading.Event()
+
+    def requests() -> Iterator[Any]:
+        yield request_of(v1, MOUNTAIN)
+        done.wait(DEADLINE)
+
+    parts = sync_client(v1, emulator.address).stream_generate_grounded_content(requests(), timeout=DEADLINE)
+    try:
+        assert list(parts)
+    finally:
+        done.set()
+
+
+def test_a_stream_that_asks_nothing_or_nonsense_is_refused(emulator: EmulatorProcess) -> None:
+    client = sync_client(v1, emulator.address)
+    for requests in ([], [request_of(v1, " ")]):
+        with pytest.raises(exceptions.InvalidArgument):
+            list(client.stream_generate_grounded_content(iter(requests), timeout=DEADLINE))
+
+
+@pytest.mark.parametrize("api", [v1, v1beta])
+def test_checks_for_the_generated_clients(emulator: EmulatorProcess, api: Any) -> None:
+    request = check_of(api, "Thun lies on a lake – größtes. Is it old?", "The town of Thun lies on a lake.")
+
+    async def run() -> Any:
+        async with grpc.aio.insecure_channel(emulator.address) as channel:
+            return await async_client(api, channel).check_grounding(request, timeout=DEADLINE)
+
+    response = asyncio.run(run())
+    assert response == sync_client(api, emulator.address).check_grounding(request, timeout=DEADLINE)
+    statement, question = response.claims
+    assert (statement.start_pos, statement.end_pos) == (0, len("Thun lies on a lake – größtes.".encode()))
+    assert list(statement.citation_indices) == [0]
+    assert statement.grounding_check_required
+    assert not question.grounding_check_required
+    assert response.support_score == pytest.approx(statement.score)
+    assert response.cited_chunks[0].source == "0"
+
+
+def test_a_check_without_the_routing_header_is_refused(emulator: EmulatorProcess) -> None:
+    with grpc.insecure_channel(emulator.address) as channel:
+        call = channel.unary_unary(
+            METHOD.replace("GenerateGroundedContent", "CheckGrounding"),
+            request_serializer=v1.CheckGroundingRequest.serialize,
         )
+        with pytest.raises(grpc.RpcError) as raised:
+            call(check_of(v1, "This is so."), timeout=DEADLINE, metadata=ROUTING)
+        assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_v1_knows_nothing_of_the_fields_of_v1beta(emulator: EmulatorProcess) -> None:
+    request = request_of(v1beta, "What is the capital of France?")
+    source = request.grounding_spec.grounding_sources[0].google_search_source
+    source.exclude_domains.append("capitals.example")
+    body = v1beta.GenerateGroundedContentRequest.serialize(request)
+
+    def answer(version: str) -> str:
+        with grpc.insecure_channel(emulator.address) as channel:
+            call = channel.unary_unary(METHOD.replace(".v1.", f".{version}."))
+            response = Response.FromString(call(body, timeout=DEADLINE, metadata=ROUTING))
+        return str(response.candidates[0].content.parts[0].text)
+
+    assert "Paris" in answer("v1")
+    assert "Paris" not in answer("v1beta")
+
+
+def test_bytes_that_are_no_request_are_refused(emulator: EmulatorProcess) -> None:
+    with grpc.insecure_channel(emulator.address) as channel:
+        call = channel.unary_unary(METHOD)
+        for body in (b"\x0a\x7f", b"\xff", b"\x0a\x02\xc3\x28"):
+            with pytest.raises(grpc.RpcError) as raised:
+                call(body, timeout=DEADLINE, metadata=ROUTING)
+            assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_a_refusal_of_everything_at_once_still_fits_into_the_trailers(emulator: EmulatorProcess) -> None:
+    request = request_of(v1, "Why?")
+    request.user_labels.update({f"Key {'k' * 1000} {i}": "Value" for i in range(100)})
+    with pytest.raises(exceptions.InvalidArgument) as raised:
+        sync_client(v1, emulator.address).generate_grounded_content(request, timeout=DEADLINE)
+    assert raised.value.details[0].field_violations
 
 
 def test_the_quota_holds_and_a_changed_limit_applies_at_once(tmp_path: Path) -> None:
@@ -199,6 +281,44 @@ def test_faults_as_the_generated_client_sees_them(fault: str, error: type[Except
         for prompt in ("one", "two"):  # the second shows that the server lives on
             with pytest.raises(error):
                 generate(client, prompt)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("unavailable", exceptions.ServiceUnavailable),
+        ("undecodable", exceptions.InternalServerError),
+        ("disconnect", exceptions.ServiceUnavailable),
+    ],
+)
+def test_streams_break_at_the_start_or_along_the_way(fault: str, error: type[Exception]) -> None:
+    def parts_before(client: Any, prompt: str) -> int:
+        received: list[Any] = []
+
+        def read() -> None:  # the client fetches the first part before it returns
+            requests = iter([request_of(v1, prompt)])
+            received.extend(client.stream_generate_grounded_content(requests, timeout=DEADLINE))
+
+        with pytest.raises(error):
+            read()
+        return len(received)
+
+    with running_emulator(f"--faults={fault}:1") as emulator:
+        client = sync_client(v1, emulator.address)
+        counts = [parts_before(client, f"{MOUNTAIN} {'Really' * i}") for i in range(12)]
+    assert min(counts) < max(counts)
+
+
+def test_faults_meet_checks_too(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    with (
+        running_emulator("--faults=unavailable:1", f"--call_log={log}") as emulator,
+        pytest.raises(exceptions.ServiceUnavailable),
+    ):
+        sync_client(v1, emulator.address).check_grounding(check_of(v1, "It is so."), timeout=DEADLINE)
+    [line] = log_of(log)
+    assert (line["method"], line["prompt"], line["turn"]) == ("CheckGrounding", "It is so.", 0)
+    assert (line["code"], line["transport"], line["version"]) == ("UNAVAILABLE", "grpc", "v1")
 
 
 def test_a_hung_call_is_logged_as_it_arrives_and_ends_with_its_deadline(tmp_path: Path) -> None:
@@ -315,7 +435,7 @@ def test_the_command_prints_one_line_and_needs_no_beam() -> None:
 import sys
 from pipeline.emulator.__main__ import main
 code = main(sys.argv[1:])
-heavy = [name for name in ("apache_beam", "google.api_core", "google.auth") if name in sys.modules]
+heavy = [name for name in ("apache_beam", "google.api_core", "google.auth", "aiohttp") if name in sys.modules]
 print(code, heavy)
 """
     run = subprocess.run(

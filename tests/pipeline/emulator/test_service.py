@@ -6,15 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
+from pipeline.emulator.calls import Origin, Reply
 from pipeline.emulator.canned import canned_answer
 from pipeline.emulator.faults import ERRORS, NAMES
 from pipeline.emulator.latency import Latency
-from pipeline.emulator.messages import Response
+from pipeline.emulator.messages import CheckRequest, CheckResponse, Response
 from pipeline.emulator.options import EmulatorOptions
-from pipeline.emulator.service import Reply, Service
-from pipeline.emulator.status import Refusal
+from pipeline.emulator.service import Service
+from pipeline.emulator.status import Refusal, refuse
+from tests.pipeline.emulator.clients import CONFIG
+
+UNARY = Origin("GenerateGroundedContent", "v1beta", "grpc")
+STREAM = Origin("StreamGenerateGroundedContent", "v1", "rest")
+CHECK = Origin("CheckGrounding", "v1", "grpc")
 
 
 def routing() -> str:
@@ -22,11 +29,11 @@ def routing() -> str:
 
 
 def never() -> str:
-    raise AssertionError("the header is not needed here")
+    raise AssertionError("this is not needed here")
 
 
-def call(service: Service, request: Any) -> Reply:
-    return service.generate(request.SerializeToString(), routing)
+def call(service: Service, request: Any, origin: Origin = UNARY) -> Reply:
+    return service.take(origin, lambda: request, routing)
 
 
 def test_answers_and_logs_at_arrival(ask: Callable[..., Any], tmp_path: Path) -> None:
@@ -42,16 +49,18 @@ def test_answers_and_logs_at_arrival(ask: Callable[..., Any], tmp_path: Path) ->
         "prompt": "Which planet is the largest?",
         "turn": 2,
         "code": "OK",
+        "transport": "grpc",
+        "version": "v1beta",
     }
 
 
-@pytest.mark.parametrize("body", [b"\x0a\x7f", b"\xff", b"\x0a\x02\xc3\x28"])
-def test_bytes_that_are_no_request_are_refused(body: bytes, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused_and_logged(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
-    reply = Service(EmulatorOptions(call_log=log)).generate(body, routing)
-    assert isinstance(reply.outcome, Refusal)
-    assert reply.outcome.code == "INVALID_ARGUMENT"
-    assert json.loads(log.read_text())["code"] == "INVALID_ARGUMENT"
+    unreadable = refuse("INVALID_ARGUMENT", "This is no request.")
+    service = Service(EmulatorOptions(call_log=log, requests_per_minute=0))
+    assert service.take(UNARY, lambda: unreadable, routing) == Reply(0.0, unreadable)
+    line = json.loads(log.read_text())
+    assert (line["code"], line["prompt"], line["turn"]) == ("INVALID_ARGUMENT", "", 0)
 
 
 def test_an_invalid_request_names_its_fields_and_costs_no_quota(ask: Callable[..., Any]) -> None:
@@ -137,7 +146,7 @@ def test_slow_is_ten_times_the_latency(ask: Callable[..., Any]) -> None:
 
 
 def test_canned_answers_look_at_nothing_unless_they_must(tmp_path: Path) -> None:
-    reply = Service(EmulatorOptions(answers="canned")).generate(b"\xff no request", never)
+    reply = Service(EmulatorOptions(answers="canned")).take(UNARY, never, never)
     assert reply.outcome == canned_answer()
     candidate = Response.FromString(canned_answer()).candidates[0]
     assert {len(chunk.chunk_text) for chunk in candidate.grounding_metadata.support_chunks} == {300}
@@ -151,9 +160,7 @@ def test_a_canned_emulator_logs_prompts_without_validating(ask: Callable[..., An
     log = tmp_path / "calls.jsonl"
     request = ask("Why?")
     request.location = ""
-    reply = Service(EmulatorOptions(answers="canned", call_log=log)).generate(
-        request.SerializeToString(), never
-    )
+    reply = Service(EmulatorOptions(answers="canned", call_log=log)).take(UNARY, lambda: request, never)
     assert reply.outcome == canned_answer()
     assert json.loads(log.read_text())["prompt"] == "Why?"
 
@@ -178,3 +185,110 @@ def test_the_limits_file_overrules_and_is_read_again(
     file.write_text("nonsense")
     with pytest.raises(ValueError, match="limits_file"):
         Service(EmulatorOptions(limits_file=file))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("answers", ["extractive", "canned"])
+def test_each_fault_of_a_check(tmp_path: Path, name: str, answers: Any) -> None:
+    service = Service(EmulatorOptions(answers=answers, faults=((name, 1.0),)))
+    request = CheckRequest(answer_candidate="Orvik is an old town.", grounding_config=CONFIG)
+    request.facts.add(fact_text="Orvik is an old town.")
+    reply = service.take(CHECK, lambda: request, lambda: f"grounding_config={CONFIG}")
+    assert not reply.before
+    if name in ERRORS:
+        assert isinstance(reply.outcome, Refusal)
+        assert reply.outcome.code == name.upper()
+    elif name in ("hang", "disconnect"):
+        assert reply.outcome == name
+    elif name == "undecodable":
+        with pytest.raises(DecodeError):
+            CheckResponse.FromString(reply.outcome)
+    else:
+        claims = CheckResponse.FromString(reply.outcome).claims
+        assert bool(claims) == (name not in ("empty", "no_content"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("answers", ["extractive", "canned"])
+def test_each_fault_of_a_stream(ask: Callable[..., Any], name: str, answers: Any) -> None:
+    service = Service(EmulatorOptions(answers=answers, faults=((name, 1.0),)))
+    right = Service(EmulatorOptions(answers=answers))
+    broken_off = set()
+    for i in range(20):
+        request = ask(f"Which mountain is the highest? {'Really ' * i}", google=True)
+        reply, whole = call(service, request, STREAM), call(right, request, STREAM)
+        if name in ERRORS:
+            assert isinstance(reply.outcome, Refusal)
+            assert reply.outcome.code == name.upper()
+        elif name in ("hang", "disconnect"):
+            assert reply.outcome == name
+        else:
+            assert isinstance(reply.outcome, bytes)
+            assert ((reply.outcome, reply.before) == (whole.outcome, whole.before)) == (name == "slow")
+            continue
+        assert reply.before == whole.before[: len(reply.before)]
+        broken_off.add(len(reply.before))
+    if broken_off:
+        assert min(broken_off) == 0
+        assert len(broken_off) > 3
+
+
+def test_the_broken_answers_of_a_stream_are_broken_in_their_way(ask: Callable[..., Any]) -> None:
+    request = ask("Which mountain is the highest?", google=True)
+
+    def parts(name: str) -> list[bytes]:
+        reply = call(Service(EmulatorOptions(faults=((name, 1.0),))), request, STREAM)
+        assert isinstance(reply.outcome, bytes)
+        return [*reply.before, reply.outcome]
+
+    assert parts("empty") == [b""]
+    assert not any(
+        Response.FromString(part).candidates[0].HasField("content") for part in parts("no_content")
+    )
+    assert max(map(len, parts("oversized"))) > 4 * 1024 * 1024
+
+    def is_readable(part: bytes) -> bool:
+        try:
+            Response.FromString(part)
+        except DecodeError:
+            return False
+        return True
+
+    assert [is_readable(part) for part in parts("undecodable")].count(False) == 1
+
+
+def test_checks_have_a_quota_of_their_own(ask: Callable[..., Any]) -> None:
+    service = Service(EmulatorOptions(requests_per_minute=1, check_requests_per_minute=2))
+    request = CheckRequest(answer_candidate="Orvik is an old town.", grounding_config=CONFIG)
+
+    def checked() -> bool:
+        reply = service.take(CHECK, lambda: request, lambda: f"grounding_config={CONFIG}")
+        return isinstance(reply.outcome, bytes)
+
+    def asked(origin: Origin) -> bool:
+        return isinstance(call(service, ask("Why?"), origin).outcome, bytes)
+
+    assert [asked(UNARY), asked(STREAM), asked(UNARY)] == [True, False, False]
+    assert [checked(), checked(), checked()] == [True, True, False]
+
+
+def test_what_only_v1beta_has_is_never_told_to_v1(ask: Callable[..., Any]) -> None:
+    service = Service(EmulatorOptions())
+    request = ask("Show me a video and a picture of the highest mountain.", google=True)
+    for version in ("v1", "v1beta", "v1alpha"):
+        reply = call(service, request, Origin("GenerateGroundedContent", version, "rest"))
+        assert isinstance(reply.outcome, bytes)
+        metadata = Response.FromString(reply.outcome).candidates[0].grounding_metadata
+        assert metadata.images
+        assert bool(metadata.videos) == (version == "v1beta")
+        assert bool(metadata.images[0].source.site_display_name) == (version == "v1beta")
+
+
+def test_a_refusal_says_in_whole_seconds_when_to_come_back(ask: Callable[..., Any]) -> None:
+    service = Service(EmulatorOptions(requests_per_minute=1))
+    outcomes = [call(service, ask("Why?")).outcome for _ in range(2)]
+    assert isinstance(outcomes[1], Refusal)
+    assert outcomes[1].retry_seconds == 60
+    wrong = call(service, ask(" ")).outcome
+    assert isinstance(wrong, Refusal)
+    assert wrong.retry_seconds is None

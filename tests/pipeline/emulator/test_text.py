@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.emulator.text import sentences, words
+from pipeline.emulator.text import count_tokens, sentences, words
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,11 @@ def test_folds_words(text: str, expected: list[str]) -> None:
 @given(st.text())
 def test_words_of_any_text_hold_no_white_space(text: str) -> None:
     assert all(word and not any(c.isspace() for c in word) for word in words(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("", 0), ("... !", 0), ("one two three.", 3), ("富士山", 3), ("富士山 is high", 5), ("the the", 2)],
+)
+def test_counts_words_and_characters_of_unspaced_scripts(text: str, tokens: int) -> None:
+    assert count_tokens(text) == tokens

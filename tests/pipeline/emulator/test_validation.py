@@ -6,10 +6,17 @@ from urllib.parse import quote
 
 import pytest
 
+from pipeline.emulator.calls import Origin
+from pipeline.emulator.messages import CheckRequest
 from pipeline.emulator.validation import violations
 
 LOCATION = "projects/p/locations/global"
 ROUTING = f"location={LOCATION}"
+CONFIG = f"{LOCATION}/groundingConfigs/c"
+UNARY = Origin("GenerateGroundedContent", "v1", "grpc")
+STREAM = Origin("StreamGenerateGroundedContent", "v1beta", "grpc")
+REST = Origin("GenerateGroundedContent", "v1alpha", "rest")
+CHECK = Origin("CheckGrounding", "v1", "grpc")
 
 
 @pytest.mark.parametrize(
@@ -21,14 +28,14 @@ def test_a_right_request_passes_with_an_encoded_or_plain_routing_header(
     request = ask("First?", "Yes.", "Second?", facts=("A fact.",))
     request.user_labels["team_1-ä"] = ""
     request.user_labels["k" * 63] = "v" * 63
-    assert violations(request, routing) == []
+    assert violations(UNARY, request, routing) == []
 
 
 @pytest.mark.parametrize(
     "routing", [None, "", "location=", "location=projects/q/locations/global", "nonsense"]
 )
 def test_the_routing_header_must_name_the_location(ask: Callable[..., Any], routing: str | None) -> None:
-    [(field, said)] = violations(ask("Why?"), routing)
+    [(field, said)] = violations(UNARY, ask("Why?"), routing)
     assert field == "location"
     assert "x-goog-request-params" in said
 
@@ -54,6 +61,10 @@ def change(request: Any, what: str) -> None:
         request.contents.add(role="user").parts.add(text="More?")
     elif what == "no user":
         request.contents[0].role = "model"
+    elif what == "model last":
+        request.contents.add(role="model").parts.add(text="Because.")
+    elif what == "user twice":
+        request.contents.add(role="user").parts.add(text="Why not?")
     elif what == "eleven sources":
         for _ in range(10):
             sources.add().inline_source.SetInParent()
@@ -93,6 +104,8 @@ def change(request: Any, what: str) -> None:
         ("odd role", "contents[0].role"),
         ("unset role among others", "contents[0].role"),
         ("no user", "contents"),
+        ("model last", "contents"),
+        ("user twice", "contents[1].role"),
         ("eleven sources", "grounding_spec.grounding_sources"),
         ("an unset source", "grounding_spec.grounding_sources[1]"),
         ("google beside another", "grounding_spec.grounding_sources"),
@@ -117,9 +130,9 @@ def test_what_the_service_refuses_is_refused_once_and_named(
     ask: Callable[..., Any], what: str, field: str
 ) -> None:
     request = ask("Why?", facts=("A fact.",))
-    assert violations(request, ROUTING) == []
+    assert violations(UNARY, request, ROUTING) == []
     change(request, what)
-    found = violations(request, ROUTING)
+    found = violations(UNARY, request, ROUTING)
     assert len(found) == 1
     assert field in found[0][0]
 
@@ -129,24 +142,90 @@ def test_the_edges_are_accepted(ask: Callable[..., Any]) -> None:
     for _ in range(9):
         request.grounding_spec.grounding_sources.add().inline_source.SetInParent()
     request.user_labels.update({f"k{i}": "" for i in range(64)})
-    assert violations(request, ROUTING) == []
+    assert violations(UNARY, request, ROUTING) == []
     for threshold in (0.0, 1.0):
         request = ask("Why?")
         source = request.grounding_spec.grounding_sources.add().google_search_source
         source.dynamic_retrieval_config.predictor.threshold = threshold
-        assert violations(request, ROUTING) == []
+        assert violations(UNARY, request, ROUTING) == []
     request = ask("Why?")
     request.contents[0].role = ""
-    assert violations(request, ROUTING) == []
+    assert violations(UNARY, request, ROUTING) == []
 
 
 def test_every_fault_of_a_request_is_told_at_once(ask: Callable[..., Any]) -> None:
     request = ask("")
     request.location = "here"
     request.user_labels["A"] = "B"
-    assert [field for field, _ in violations(request, None)] == [
+    assert [field for field, _ in violations(UNARY, request, None)] == [
         "location",
         "contents[0].parts",
         "user_labels['A']",
         "user_labels['A']",
     ]
+
+
+@pytest.mark.parametrize("routing", [None, "", "location=", "other=1"])
+def test_a_stream_and_rest_need_no_routing_header(ask: Callable[..., Any], routing: str | None) -> None:
+    assert violations(STREAM, ask("Why?"), routing) == []
+    assert violations(REST, ask("Why?"), routing) == []
+
+
+def test_a_streams_routing_header_must_not_lead_elsewhere(ask: Callable[..., Any]) -> None:
+    [(field, _)] = violations(STREAM, ask("Why?"), "location=projects/q/locations/global")
+    assert field == "location"
+    assert violations(STREAM, ask("Why?"), ROUTING) == []
+
+
+def check_request(**fields: Any) -> Any:
+    return CheckRequest(**{"grounding_config": CONFIG, "answer_candidate": "It is so.", **fields})
+
+
+def spec(**fields: Any) -> dict[str, Any]:
+    return {"grounding_spec": fields}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"facts": [{"fact_text": "é" * 10_000}] * 200},
+        {"answer_candidate": "word " * 4096},
+        spec(citation_threshold=0.0),
+        spec(citation_threshold=1.0),
+    ],
+)
+def test_the_edges_of_a_check_are_accepted(fields: dict[str, Any]) -> None:
+    assert violations(CHECK, check_request(**fields), f"grounding_config={CONFIG}") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"grounding_config": ""}, "grounding_config"),
+        ({"grounding_config": LOCATION}, "grounding_config"),
+        ({"grounding_config": f"{CONFIG}/x"}, "grounding_config"),
+        ({"answer_candidate": " \n"}, "answer_candidate"),
+        ({"answer_candidate": "word " * 4097}, "answer_candidate"),
+        ({"answer_candidate": "山" * 4097}, "answer_candidate"),
+        ({"facts": [{"fact_text": "x"}] * 201}, "facts"),
+        ({"facts": [{"fact_text": "x"}, {"fact_text": "é" * 10_001}]}, "facts[1].fact_text"),
+        (spec(citation_threshold=-0.1), "grounding_spec.citation_threshold"),
+        (spec(citation_threshold=1.1), "grounding_spec.citation_threshold"),
+        (spec(citation_threshold=float("nan")), "grounding_spec.citation_threshold"),
+        ({"user_labels": {"A": ""}}, "user_labels['A']"),
+    ],
+)
+def test_what_is_wrong_with_a_check_is_named(fields: dict[str, Any], field: str) -> None:
+    request = check_request(**fields)
+    [(named, _)] = violations(CHECK, request, f"grounding_config={request.grounding_config}")
+    assert named == field
+
+
+@pytest.mark.parametrize(
+    "routing", [None, "", ROUTING, f"grounding_config={LOCATION}/groundingConfigs/other"]
+)
+def test_a_checks_routing_header_must_name_its_config(routing: str | None) -> None:
+    [(field, said)] = violations(CHECK, check_request(), routing)
+    assert field == "grounding_config"
+    assert "x-goog-request-params" in said

@@ -14,6 +14,7 @@ from apache_beam.transforms.window import TimestampedValue
 from schemas.outcome import Outcome
 from schemas.question import Question
 from tests.transforms.generate.support import HandClient, response
+from transforms.generate.clients.base import Call, Reply
 from transforms.generate.errors import CallError
 from transforms.generate.settings import CallSettings
 
@@ -53,6 +54,30 @@ def shaky_client(settings: CallSettings) -> HandClient:
     """A backend that fails by the last digit of the prompt: 1 once, 2 twice, 3 for good."""
     clients.append(HandClient(_shaky))
     return clients[-1]
+
+
+class _ByMethod:
+    """Fails once for what ends in 1, and answers in two parts where a stream is asked for."""
+
+    def __init__(self, settings: CallSettings) -> None:
+        self._settings = settings
+        self._seen: set[bytes] = set()
+
+    async def ask(self, call: Call, deadline: float) -> Reply:
+        if call.request not in self._seen and b"1" in call.request:
+            self._seen.add(call.request)
+            raise CallError("UNAVAILABLE", "")
+        if self._settings.method == "check":
+            return Reply(b"")
+        return Reply(response("x"), 7.4 if self._settings.stream_answers else None)
+
+    async def close(self) -> None:
+        pass
+
+
+def client_by_method(settings: CallSettings) -> _ByMethod:
+    """A backend that answers what the settings ask for."""
+    return _ByMethod(settings)
 
 
 def another_client(settings: CallSettings) -> HandClient:

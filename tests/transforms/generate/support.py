@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from schemas.outcome import Outcome
 from schemas.question import Question, RecordSettings, parse_question
 from schemas.record import Record
 from transforms.generate.clients.base import Call, Client, Reply
-from transforms.generate.clients.grpc_client import GrpcClient
+from transforms.generate.clients.open import open_client
 from transforms.generate.engine import Engine
 from transforms.generate.pacing.open import open_pacer
 from transforms.generate.settings import CallSettings
@@ -30,6 +31,15 @@ def make_question(text: str | Sequence[str], origin: str | None = None, **fields
     turns = [text] if isinstance(text, str) else list(text)
     record = {"id": turns[0], "turns": turns} | fields
     return parse_question(Record(json.dumps(record).encode(), origin or turns[0]), RecordSettings())
+
+
+def make_check(answer: str, facts: Sequence[str] = (), question_id: str = "q") -> Question:
+    """The question of whether facts support an answer."""
+    message = request_class("v1", "check")(
+        answer_candidate=answer, facts=[{"fact_text": fact} for fact in facts or [answer]]
+    )
+    asked = make_question(answer, id=question_id)
+    return replace(asked, method="check", request=message.SerializeToString(deterministic=True))
 
 
 def make_settings(endpoint: str = "127.0.0.1:9", **changes: Any) -> CallSettings:
@@ -104,8 +114,8 @@ def engine_for(
     client: Client | None = None,
     pacer_of: Callable[[CallSettings], Any] = open_pacer,
 ) -> Iterator[Engine]:
-    """An engine, by default calling over gRPC; closed when the block ends."""
-    engine = Engine(settings, GrpcClient if client is None else lambda _: client, pacer_of)
+    """An engine, by default calling over the settings' transport; closed when the block ends."""
+    engine = Engine(settings, open_client if client is None else lambda _: client, pacer_of)
     try:
         yield engine
     finally:

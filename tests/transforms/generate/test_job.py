@@ -9,8 +9,9 @@ import pytest
 from schemas.messages import response_class
 from schemas.question import Question, RecordSettings, parse_question
 from schemas.record import Record
-from transforms.generate.job import Job, claimed, look_up, next_job, question_key
-from transforms.generate.ledger.base import Entry
+from tests.transforms.generate.support import make_check
+from transforms.generate.job import Job, answer_of, claimed, look_up, model_of, next_job, question_key
+from transforms.generate.ledger.base import Entry, fingerprint
 from transforms.generate.ledger.memory import MemoryLedger
 from transforms.generate.ledger.sqlite import SqliteLedger
 from transforms.generate.settings import CallSettings
@@ -125,3 +126,66 @@ def test_the_first_origin_keeps_its_claim(ledger, in_memory: bool) -> None:
     assert claimed(book, "run", [other]) == [False]
     assert claimed(book, "another run", [other]) == [True]
     assert claimed(book, "run", []) == []
+
+
+# -- what an answer is kept under ------------------------------------------------------------------------
+
+
+def test_a_stream_has_answers_of_its_own_and_the_transport_has_not() -> None:
+    asked = question('{"id": "a", "question": "Why?"}')
+    streaming = replace(SETTINGS, stream_answers=True)
+    assert job_of(asked).key != job_of(asked, streaming).key
+    for settings in (SETTINGS, streaming):
+        assert job_of(asked, settings).key == job_of(asked, replace(settings, transport="rest")).key
+    stored_answer = stored(job_of(asked), "So.")
+    assert not answer_of(job_of(asked), stored_answer, SETTINGS, from_ledger=True).streamed
+    assert answer_of(job_of(asked), stored_answer, streaming, from_ledger=True).streamed
+
+
+def test_a_check_is_no_generation_and_is_never_streamed() -> None:
+    check = make_check("Tin melts.")
+    checking = replace(SETTINGS, method="check")
+    assert job_of(check, checking).key == job_of(check, replace(checking, stream_answers=True)).key
+    assert question_key(check) != question_key(replace(check, method="generate"))
+    answer = answer_of(
+        job_of(check), stored(job_of(check), None), replace(checking, stream_answers=True), from_ledger=True
+    )
+    assert (answer.method, answer.streamed) == ("check", False)
+
+
+def test_what_only_rest_carries_is_part_of_what_is_asked() -> None:
+    plain = question('{"id": "a", "question": "Why?"}')
+    contexts = [None, "", "{}", '{"languageCode":"sv"}']
+    asked = [replace(plain, user_context=context) for context in contexts]
+    assert len({job_of(one).key for one in asked}) == len(contexts)
+    assert len({question_key(one) for one in asked}) == len(contexts)
+
+
+def test_what_is_told_the_model_turn_by_turn_is_part_of_what_is_asked() -> None:
+    plain = question('{"id": "a", "turns": ["one", "two"]}')
+    told = [(), (None, None), (None, b"x"), (b"x", None), (b"x", b"x"), (b"xx", None)]
+    assert len({question_key(replace(plain, instructions=one)) for one in told}) == len(told)
+
+
+def test_answers_kept_by_earlier_versions_are_found() -> None:
+    # These digests stand in ledgers that exist.
+    assert fingerprint(b"request", "v1").hex() == UNARY
+    assert fingerprint(b"request", "v1", streamed=True).hex() == STREAM
+    others = [
+        fingerprint(b"request", "v1", method="check"),
+        fingerprint(b"request", "v1beta"),
+        fingerprint(b"request", "v1", user_context="{}"),
+        fingerprint(b"request", "v1", streamed=True, user_context="{}"),
+    ]
+    assert len({UNARY, STREAM, *(one.hex() for one in others)}) == 6
+
+
+UNARY = "7d643636c69ef65c1e0c6225127c5f9e7b40840d6af2040460abea92445e659a"
+STREAM = "1985083f119179030a8f8de2eb0353369c8f53724af4e3e87de3c03c229dbb7e"
+
+
+def test_the_model_is_the_one_that_the_request_names() -> None:
+    named = question('{"question": "Why?", "generation_spec": {"model_id": "m"}}')
+    assert model_of(job_of(named)) == "m"
+    assert model_of(job_of(question('{"question": "Why?"}'))) == ""
+    assert model_of(job_of(make_check("Tin melts."), replace(SETTINGS, method="check"))) == ""

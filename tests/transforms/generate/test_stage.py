@@ -14,11 +14,21 @@ from hypothesis import strategies as st
 
 from pipeline.emulator.process import running_emulator
 from tests.transforms.generate import pipelines
-from tests.transforms.generate.support import codes_of, make_question, make_settings, read_log
+from tests.transforms.generate.support import (
+    codes_of,
+    make_check,
+    make_question,
+    make_settings,
+    read_log,
+    text_of,
+)
 from transforms.batch import shard_of
 from transforms.generate import shared
+from transforms.generate.clients.open import open_client
 from transforms.generate.pacing.open import open_pacer
 from transforms.generate.stage import (
+    CHECK_RETRIES_BY_CODE,
+    CHECKS,
     NAMESPACE,
     RETRIES_BY_CODE,
     GenerateAnswers,
@@ -133,6 +143,45 @@ def test_counters_say_what_was_called():
     assert sum(len(client.log) for client in pipelines.clients) == 130
     found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["distributions"]
     assert [latency.result.count for latency in found] == [90]
+
+
+def distributions(result, namespace):
+    found = result.metrics().query(MetricsFilter().with_namespace(namespace))["distributions"]
+    return {one.key.metric.name: one.result for one in found}
+
+
+def test_checks_are_counted_apart():
+    checks = [make_check(f"a{number}", question_id=f"c{number}") for number in range(3)]
+    result = run(checks, make_settings(method="check"), pipelines.client_by_method)
+    assert codes_of(outcomes()) == {"OK": 3}
+    assert counters(result, CHECKS) == {"calls": 4, "retries": 1}
+    assert counters(result, CHECK_RETRIES_BY_CODE) == {"UNAVAILABLE": 1}
+    assert {name: one.count for name, one in distributions(result, CHECKS).items()} == {"latency_ms": 3}
+    assert counters(result, NAMESPACE) == counters(result, RETRIES_BY_CODE) == {}
+
+
+def test_of_streams_the_first_part_is_timed_too():
+    result = run(questions(3), make_settings(stream_answers=True), pipelines.client_by_method)
+    found = distributions(result, NAMESPACE)
+    assert found.keys() == {"latency_ms", "first_part_ms"}
+    assert (found["first_part_ms"].count, found["first_part_ms"].max) == (3, 7)
+    pipelines.forget_everything()
+    result = run(questions(3), make_settings(), pipelines.client_by_method)
+    assert distributions(result, NAMESPACE).keys() == {"latency_ms"}
+
+
+def test_over_rest_a_pipeline_ends_the_same():
+    asked = [make_question(f"Which planet is number {number}?") for number in range(30)]
+    with running_emulator("--port=0", "--rest_port=0") as emulator:
+        for address, transport in ((emulator.address, "grpc"), (emulator.rest_address, "rest")):
+            # By the default, which goes by the settings.
+            run(asked, make_settings(address, transport=transport), open_client)
+    ended = outcomes()
+    assert codes_of(ended) == {"OK": 60}
+    texts = {}
+    for outcome in ended:
+        texts.setdefault(outcome.question.question_id, []).append(text_of(outcome.answers[0].response))
+    assert all(one == other for one, other in texts.values())
 
 
 def test_what_the_ledger_gives_is_not_counted_as_called(tmp_path):

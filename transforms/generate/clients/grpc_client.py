@@ -2,11 +2,12 @@
 
 The generated client is not used for calls: it sets no deadline, sends proto-plus messages that cost a third
 of the CPU, and would decode before we can tell a broken response from a broken server. What it adds on the
-wire, the routing header, is added here.
+wire, the routing header, is added here; the streaming method lacks it even there.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
@@ -16,12 +17,14 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-from schemas.messages import response_class
+from schemas.messages import Pb, response_class
+from transforms.generate.address import address_of
 from transforms.generate.clients.base import Call, Reply
-from transforms.generate.errors import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE, CallError, SetupError
+from transforms.generate.clients.credentials import SCOPES, no_credentials
+from transforms.generate.clients.status import status_error, undecodable
+from transforms.generate.errors import CallError
+from transforms.generate.merge import merge
 from transforms.generate.settings import CallSettings
-
-SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 # -1 lifts gRPC's receive limit of 4 MiB, past which an answer would end as RESOURCE_EXHAUSTED. The pings
 # find dead connections: without them every call on one would wait for its own deadline.
@@ -34,25 +37,34 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 
 
 class GrpcClient:
-    """`GenerateGroundedContent` of v1 or v1beta, unary."""
+    """`GenerateGroundedContent`, streamed or not, or `CheckGrounding`, of v1 or v1beta.
+
+    Raises:
+        SetupError: There are no credentials.
+    """
 
     def __init__(self, settings: CallSettings) -> None:
         self._channel = _open_channel(settings.endpoint, settings.secure)
-        self._decode = response_class(settings.api_version).FromString
-        method = (
-            f"/google.cloud.discoveryengine.{settings.api_version}"
-            ".GroundedGenerationService/GenerateGroundedContent"
-        )
+        self._response = response_class(settings.api_version, settings.method)
+        self._streamed = settings.stream_answers and settings.method == "generate"
+        service = f"/google.cloud.discoveryengine.{settings.api_version}.GroundedGenerationService"
         # No (de)serializers: requests are bytes already, and a response is decoded where a failure to do
         # so can be named.
-        self._call: Any = self._channel.unary_unary(
-            method, request_serializer=None, response_deserializer=None
-        )
-        self._metadata = (("x-goog-request-params", "location=" + quote(settings.location, safe="")),)
+        if self._streamed:
+            # The method takes a stream of requests, of which we send one: on the wire that is the same as
+            # a method of one request, and it costs no task that feeds the stream.
+            self._call: Any = self._channel.unary_stream(f"{service}/StreamGenerateGroundedContent")
+        else:
+            name = "GenerateGroundedContent" if settings.method == "generate" else "CheckGrounding"
+            self._call = self._channel.unary_unary(f"{service}/{name}")
+        field, resource = address_of(settings)
+        self._metadata = (("x-goog-request-params", f"{field}={quote(resource, safe='')}"),)
 
     async def ask(self, call: Call, deadline: float) -> Reply:
         """See `Client.ask`."""
         try:
+            if self._streamed:
+                return await self._ask_for_stream(call.request, deadline)
             response: bytes = await self._call(call.request, timeout=deadline, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise call_error(
@@ -60,13 +72,28 @@ class GrpcClient:
             ) from None
         except grpc.aio.UsageError as error:
             raise CallError("UNAVAILABLE", f"the channel is closed: {error}") from None
-        try:
-            self._decode(response)
-        except DecodeError:
-            raise CallError(
-                UNDECODABLE_RESPONSE, f"the response of {len(response)} bytes is no valid message"
-            ) from None
+        self._decode(response)
         return Reply(response)
+
+    async def _ask_for_stream(self, request: bytes, deadline: float) -> Reply:
+        started = time.monotonic()
+        first_part_ms: float | None = None
+        parts: list[Pb] = []
+        stream = self._call(request, timeout=deadline, metadata=self._metadata)
+        try:
+            async for part in stream:
+                if first_part_ms is None:
+                    first_part_ms = (time.monotonic() - started) * 1000
+                parts.append(self._decode(part))
+        finally:
+            stream.cancel()  # does nothing when it has ended by itself
+        return Reply(merge(parts, self._response).SerializeToString(deterministic=True), first_part_ms)
+
+    def _decode(self, data: bytes) -> Pb:
+        try:
+            return self._response.FromString(data)
+        except DecodeError:
+            raise undecodable(len(data)) from None
 
     async def close(self) -> None:
         """See `Client.close`."""
@@ -84,10 +111,7 @@ def _open_channel(endpoint: str, secure: bool) -> grpc.aio.Channel:
             endpoint, default_scopes=SCOPES, options=CHANNEL_OPTIONS
         )
     except google.auth.exceptions.GoogleAuthError as error:
-        raise SetupError(
-            f"No credentials for {endpoint}: {error}. Run `gcloud auth application-default login` "
-            "or set GOOGLE_APPLICATION_CREDENTIALS."
-        ) from None
+        raise no_credentials(endpoint, error) from None
     return channel
 
 
@@ -102,13 +126,7 @@ def call_error(
         trailing: The trailing metadata, in which Google's services put RetryInfo.
         deadline: The attempt's deadline in seconds, for the message.
     """
-    if code == "RESOURCE_EXHAUSTED" and "larger than max" in details:
-        return CallError(MESSAGE_TOO_LARGE, details)
-    if code == "INTERNAL" and "deserializing response" in details:
-        return CallError(UNDECODABLE_RESPONSE, details)
-    if code == "DEADLINE_EXCEEDED":
-        details = f"no answer within {deadline:g} s: {details}"
-    return CallError(code, details, _retry_after(trailing))
+    return status_error(code, details, _retry_after(trailing), deadline)
 
 
 def _retry_after(trailing: Iterable[tuple[str, str | bytes]]) -> float | None:

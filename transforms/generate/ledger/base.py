@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from schemas.messages import Method
+
 
 class LedgerError(Exception):
     """The ledger can't be used; the text is one sentence for a person."""
@@ -119,7 +121,21 @@ def entry_key(question_id: str, turn_index: int, fingerprint: bytes) -> bytes:
     return digest.digest()[:16]
 
 
-def fingerprint(request: bytes, api_version: str, *, streamed: bool = False) -> bytes:
-    """32 bytes that name a request as sent: its message, version and method."""
-    method = f"{api_version}/{'stream' if streamed else 'unary'}/".encode()
-    return hashlib.sha256(method + request).digest()
+def fingerprint(
+    request: bytes,
+    api_version: str,
+    *,
+    method: Method = "generate",
+    streamed: bool = False,
+    user_context: str | None = None,
+) -> bytes:
+    """32 bytes that name a request as sent: its message, version and method, and what no message holds.
+
+    The transport is no part of it: by whichever way the same is asked, the answer is the same row. A stream
+    is asked apart, since its answers hold no scores.
+    """
+    how = "stream" if streamed else "unary" if method == "generate" else method
+    digest = hashlib.sha256(f"{api_version}/{how}/".encode() + request)
+    if user_context is not None:
+        digest = hashlib.sha256(b"user_context/" + digest.digest() + user_context.encode())
+    return digest.digest()

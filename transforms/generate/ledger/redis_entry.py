@@ -1,11 +1,13 @@
 """A ledger's entry as one value: fixed fields, the model, the question's id, and the packed response.
 
 The response comes last and the model early, so that the first few hundred bytes and the size are enough to
-count an entry.
+count an entry. An entry with more to it, of a stream or of JSON that no message could hold, has a second
+form, in which that stands before the response; the others keep the form that earlier versions read too.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from datetime import UTC, datetime, timedelta
 
@@ -15,8 +17,11 @@ from transforms.generate.ledger.base import Entry, ModelSummary
 from transforms.generate.ledger.packing import pack, unpack
 
 _MAGIC = b"GRe1"
+_MAGIC_WITH_MORE = b"GRe2"
 # Magic, turn, attempts, latency, asked and answered in microseconds since 1970, lengths of model and id.
 _HEAD = struct.Struct(">4sIIdqqII")
+# Milliseconds until the first part, NaN for none, and the packed JSON's length, 0 for none.
+_MORE = struct.Struct(">dI")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -24,8 +29,13 @@ _MICROSECOND = timedelta(microseconds=1)
 def pack_entry(entry: Entry) -> bytes:
     """The entry without its key, which is where it is kept."""
     model, question = entry.model_id.encode(), entry.question_id.encode()
+    more = b""
+    if entry.first_part_ms is not None or entry.unread_json is not None:
+        unread = b"" if entry.unread_json is None else pack(entry.unread_json.encode())
+        first_part = math.nan if entry.first_part_ms is None else entry.first_part_ms
+        more = _MORE.pack(first_part, len(unread)) + unread
     head = _HEAD.pack(
-        _MAGIC,
+        _MAGIC_WITH_MORE if more else _MAGIC,
         entry.turn_index,
         entry.attempts,
         entry.latency_ms,
@@ -34,7 +44,7 @@ def pack_entry(entry: Entry) -> bytes:
         len(model),
         len(question),
     )
-    return b"".join((head, model, question, pack(entry.response)))
+    return b"".join((head, model, question, more, pack(entry.response)))
 
 
 def unpack_entry(key: bytes, value: bytes) -> Entry:
@@ -47,9 +57,17 @@ def unpack_entry(key: bytes, value: bytes) -> Entry:
     question_at = _HEAD.size + model_size
     response_at = question_at + question_size
     try:
+        question_id = value[question_at:response_at].decode()
+        first_part_ms = unread_json = None
+        if value.startswith(_MAGIC_WITH_MORE):
+            first_part, unread_size = _MORE.unpack_from(value, response_at)
+            unread_at = response_at + _MORE.size
+            response_at = unread_at + unread_size
+            first_part_ms = None if math.isnan(first_part) else first_part
+            unread_json = unpack(value[unread_at:response_at]).decode() if unread_size else None
         return Entry(
             key=key,
-            question_id=value[question_at:response_at].decode(),
+            question_id=question_id,
             turn_index=turn_index,
             model_id=value[_HEAD.size : question_at].decode(),
             response=unpack(value[response_at:]),
@@ -57,8 +75,10 @@ def unpack_entry(key: bytes, value: bytes) -> Entry:
             latency_ms=latency_ms,
             asked_at=_moment(asked),
             answered_at=_moment(answered),
+            first_part_ms=first_part_ms,
+            unread_json=unread_json,
         )
-    except (zstandard.ZstdError, OverflowError, UnicodeDecodeError):
+    except (zstandard.ZstdError, OverflowError, UnicodeDecodeError, struct.error):
         raise ValueError("the value is damaged") from None
 
 
@@ -86,7 +106,7 @@ def summary_of(beginning: bytes, size: int) -> ModelSummary | None:
 
 
 def _fields(value: bytes) -> tuple[int, int, float, int, int, int, int]:
-    if len(value) < _HEAD.size or not value.startswith(_MAGIC):
+    if len(value) < _HEAD.size or not value.startswith((_MAGIC, _MAGIC_WITH_MORE)):
         raise ValueError("the value is no entry of a ledger")
     _, *fields = _HEAD.unpack_from(value)
     turn_index, attempts, latency_ms, asked, answered, model_size, question_size = fields

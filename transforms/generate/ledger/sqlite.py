@@ -31,7 +31,9 @@ CREATE TABLE responses (
   latency_ms REAL NOT NULL,
   asked_at INTEGER NOT NULL,
   answered_at INTEGER NOT NULL,
-  response BLOB NOT NULL
+  response BLOB NOT NULL,
+  first_part_ms REAL,
+  unread_json BLOB
 );
 CREATE TABLE claims (
   run_id TEXT NOT NULL, key BLOB NOT NULL, origin TEXT NOT NULL, PRIMARY KEY (run_id, key)
@@ -39,6 +41,9 @@ CREATE TABLE claims (
 CREATE TABLE budgets (run_id TEXT PRIMARY KEY, reserved INTEGER NOT NULL) WITHOUT ROWID;
 """
 _COLUMNS = "key, question_id, turn_index, model_id, attempts, latency_ms, asked_at, answered_at, response"
+# Columns that came later. The format is the same: whoever does not know them leaves them out.
+_LATER = {"first_part_ms": "REAL", "unread_json": "BLOB"}
+_INSERT = f"INSERT OR REPLACE INTO responses ({_COLUMNS}, {', '.join(_LATER)}) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
 _MOST_PARAMETERS = 500
 
 
@@ -47,6 +52,9 @@ class SqliteLedger:
 
     Commits are not followed by an fsync: a killed process loses nothing, a machine that loses power may
     lose the last moments.
+
+    A file that an earlier version made gets the columns that it lacks when it is opened to be written; that
+    version can still use it. Opened to be read alone, it stays as it is, and they read as null.
 
     Args:
         path: The file; made when missing.
@@ -65,6 +73,7 @@ class SqliteLedger:
         self._lock = threading.Lock()
         try:
             self._db = _open_to_read(path) if read_only else _open_to_write(path)
+            self._columns = _columns_to_read(self._db)
         except (sqlite3.Error, OSError) as error:
             raise LedgerError(
                 f"The ledger {path} can't be used: {error}. Name another file with --ledger, or move this "
@@ -98,7 +107,7 @@ class SqliteLedger:
         for start in range(0, len(keys), _MOST_PARAMETERS):
             part = keys[start : start + _MOST_PARAMETERS]
             marks = ",".join("?" * len(part))
-            for row in self._select(f"SELECT {_COLUMNS} FROM responses WHERE key IN ({marks})", part):
+            for row in self._select(f"SELECT {self._columns} FROM responses WHERE key IN ({marks})", part):
                 entry = self._entry(row)
                 found[entry.key] = entry
         return found
@@ -116,11 +125,13 @@ class SqliteLedger:
                 _micros(entry.asked_at),
                 _micros(entry.answered_at),
                 pack(entry.response),
+                entry.first_part_ms,
+                None if entry.unread_json is None else pack(entry.unread_json.encode()),
             )
             for entry in entries
         ]
         with self._transaction() as db:
-            db.executemany(f"INSERT OR REPLACE INTO responses ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", rows)
+            db.executemany(_INSERT, rows)
 
     def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
         """See `Ledger.claim`."""
@@ -175,7 +186,7 @@ class SqliteLedger:
         """See `Ledger.entries`."""
         last = 0
         while rows := self._select(
-            f"SELECT {_COLUMNS}, rowid FROM responses WHERE rowid > ? ORDER BY rowid LIMIT 500", [last]
+            f"SELECT {self._columns}, rowid FROM responses WHERE rowid > ? ORDER BY rowid LIMIT 500", [last]
         ):
             for row in rows:
                 yield self._entry(row[:-1])
@@ -234,10 +245,21 @@ def _open_to_write(path: str) -> sqlite3.Connection:
                     db.execute(statement)
                 db.execute(f"PRAGMA application_id={APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+            for column in _LATER.keys() - _columns_of(db):
+                db.execute(f"ALTER TABLE responses ADD COLUMN {column} {_LATER[column]}")
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _columns_of(db: sqlite3.Connection) -> set[str]:
+    return {str(row[1]) for row in db.execute("PRAGMA table_info(responses)")}
+
+
+def _columns_to_read(db: sqlite3.Connection) -> str:
+    there = _columns_of(db)
+    return ", ".join([_COLUMNS, *(column if column in there else "NULL" for column in _LATER)])
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
@@ -294,7 +316,8 @@ def _moment(micros: int) -> datetime:
 
 
 def _entry(row: Sequence[Any]) -> Entry:
-    key, question_id, turn_index, model_id, attempts, latency_ms, asked_at, answered_at, response = row
+    key, question_id, turn_index, model_id, attempts, latency_ms, asked_at, answered_at, response = row[:9]
+    first_part_ms, unread_json = row[9:]
     return Entry(
         key=bytes(key),
         question_id=str(question_id),
@@ -305,4 +328,6 @@ def _entry(row: Sequence[Any]) -> Entry:
         latency_ms=float(latency_ms),
         asked_at=_moment(asked_at),
         answered_at=_moment(answered_at),
+        first_part_ms=None if first_part_ms is None else float(first_part_ms),
+        unread_json=None if unread_json is None else unpack(unread_json).decode(),
     )

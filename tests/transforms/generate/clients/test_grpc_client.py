@@ -25,7 +25,7 @@ from tests.transforms.generate.support import (
     text_of,
 )
 from transforms.generate.clients import grpc_client
-from transforms.generate.clients.base import Call
+from transforms.generate.clients.base import Call, Reply
 from transforms.generate.clients.grpc_client import GrpcClient, call_error
 from transforms.generate.conversation import turn_request
 from transforms.generate.errors import (
@@ -87,6 +87,37 @@ def retry_info(seconds, nanos=0):
     info.retry_delay.seconds = seconds
     info.retry_delay.nanos = nanos
     return info
+
+
+@contextmanager
+def serving_streams(behaviour):
+    """A server of the streaming method, whose handler gets an iterator of requests and yields responses."""
+    handler = grpc.stream_stream_rpc_method_handler(behaviour)
+    server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.max_send_message_length", -1)])
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(SERVICE, {"StreamGenerateGroundedContent": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(0).wait()
+
+
+def ask_for_stream(address, deadline=20.0):
+    """One streamed call; its reply or its error."""
+
+    async def scenario():
+        client = GrpcClient(make_settings(address, stream_answers=True))
+        try:
+            return await client.ask(Call(request()), deadline)
+        except CallError as error:
+            return error
+        finally:
+            await client.close()
+
+    return run(scenario())
 
 
 def test_an_answer_comes_back_as_the_bytes_the_server_sent():
@@ -269,6 +300,130 @@ def test_a_closed_client_answers_with_an_error():
     run(scenario())
 
 
+# -- streams ---------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_asked_for_once_and_comes_back_as_one_message():
+    def behaviour(requests, context):
+        assert list(requests) == [request()]  # one, and an end behind it
+        header = dict(context.invocation_metadata())["x-goog-request-params"]
+        assert header == "location=projects%2Fp%2Flocations%2Fglobal"
+        yield response("Jup")
+        time.sleep(1.0)
+        yield response("iter.")
+
+    with serving_streams(behaviour) as address:
+        began = time.monotonic()
+        reply = ask_for_stream(address)
+        took = (time.monotonic() - began) * 1000
+    assert text_of(reply.response) == "Jupiter."
+    assert 0 < reply.first_part_ms < took - 500
+    assert reply.unread_json is None
+
+
+def test_a_stream_without_a_message_is_a_response_without_candidates():
+    with serving_streams(lambda requests, context: iter(())) as address:
+        assert ask_for_stream(address) == Reply(b"", None, None)
+
+
+def test_a_stream_that_ends_in_an_error_is_no_half_answer():
+    def behaviour(requests, context):
+        yield response("half")
+        context.set_trailing_metadata((("grpc-status-details-bin", details_with(retry_info(3))),))
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more")
+
+    with serving_streams(behaviour) as address:
+        error = ask_for_stream(address)
+    assert (error.code, error.message, error.retry_after) == ("RESOURCE_EXHAUSTED", "no more", 3.0)
+
+
+def test_a_part_that_can_not_be_decoded_ends_the_stream_on_both_sides():
+    ended = threading.Event()
+
+    def behaviour(requests, context):
+        context.add_callback(ended.set)
+        yield response("half")
+        yield b"\x0a\x7f\x12"
+        ended.wait(20)
+
+    with serving_streams(behaviour) as address:
+        error = ask_for_stream(address)
+        assert ended.wait(10)
+    assert (error.code, error.retryable) == (UNDECODABLE_RESPONSE, False)
+
+
+def test_the_deadline_is_that_of_the_whole_stream():
+    over = threading.Event()
+
+    def behaviour(requests, context):
+        while not over.wait(0.02):
+            yield response("drip ")
+
+    with serving_streams(behaviour) as address:
+        error = ask_for_stream(address, deadline=0.5)
+        over.set()
+    assert (error.code, error.retryable) == ("DEADLINE_EXCEEDED", True)
+    assert "0.5 s" in error.message
+
+
+def test_a_caller_who_gives_up_ends_the_stream():
+    ended = threading.Event()
+
+    def behaviour(requests, context):
+        context.add_callback(ended.set)
+        yield response("half")
+        ended.wait(20)
+
+    async def scenario(address):
+        client = GrpcClient(make_settings(address, stream_answers=True))
+        asked = asyncio.create_task(client.ask(Call(request()), 20.0))
+        await asyncio.sleep(0.3)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        assert await asyncio.to_thread(ended.wait, 10)
+        await client.close()
+
+    with serving_streams(behaviour) as address:
+        run(scenario(address))
+
+
+def test_there_is_no_limit_on_the_parts_of_a_stream():
+    with serving_streams(lambda requests, context: iter([response("x" * 8_000_000)] * 2)) as address:
+        assert len(text_of(ask_for_stream(address).response)) == 16_000_000
+
+
+# -- checks ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+def test_a_check_goes_to_the_grounding_config(version):
+    seen = []
+
+    def behaviour(body, context):
+        seen.append((body, dict(context.invocation_metadata())["x-goog-request-params"]))
+        return response_class(version, "check")(support_score=0.25).SerializeToString()
+
+    handler = grpc.unary_unary_rpc_method_handler(behaviour)
+    server = grpc.server(ThreadPoolExecutor(1))
+    service = SERVICE.replace(".v1.", f".{version}.")
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {"CheckGrounding": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        # A setting of the other method is none of a check's.
+        how = {"method": "check", "stream_answers": True, "api_version": version}
+        answer = attempt(f"127.0.0.1:{port}", body=b"the request", **how)
+    finally:
+        server.stop(0).wait()
+    assert response_class(version, "check").FromString(answer).support_score == 0.25
+    config = (
+        "grounding_config=projects%2Fp%2Flocations%2Fglobal%2FgroundingConfigs%2Fdefault_grounding_config"
+    )
+    assert seen == [(b"the request", config)]
+
+
 # -- against the emulator --------------------------------------------------------------------------------
 
 
@@ -334,3 +489,29 @@ def test_hundreds_of_calls_are_out_at_once():
 
     with running_emulator("--answers=canned", "--latency=0.5") as emulator:
         assert run(scenario(emulator.address)) < 0.5 * 256 / 8  # one after another: 128 s
+
+
+def test_the_emulators_stream_is_the_answer_in_parts():
+    async def scenario(address):
+        replies = []
+        for streamed in (False, True):
+            client = GrpcClient(make_settings(address, stream_answers=streamed))
+            body = request("Which planet is the largest?")
+            replies.append(await client.ask(Call(body), 20.0))
+            await client.close()
+        return replies
+
+    with running_emulator() as emulator:
+        whole, streamed = run(scenario(emulator.address))
+    assert text_of(streamed.response) == text_of(whole.response)
+    assert whole.first_part_ms is None
+    assert streamed.first_part_ms > 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [("hang", "DEADLINE_EXCEEDED"), ("disconnect", "UNAVAILABLE"), ("undecodable", UNDECODABLE_RESPONSE)],
+)
+def test_the_emulators_faults_break_a_stream_too(fault, code):
+    with running_emulator(f"--faults={fault}:1") as emulator:
+        assert ask_for_stream(emulator.address, deadline=1.0).code == code

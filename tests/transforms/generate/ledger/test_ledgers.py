@@ -178,6 +178,8 @@ any_entry = st.builds(
     latency_ms=st.floats(0, 1e9),
     asked_at=moments,
     answered_at=moments,
+    first_part_ms=st.none() | st.floats(0, 1e9),
+    unread_json=st.none() | texts,
 )
 
 

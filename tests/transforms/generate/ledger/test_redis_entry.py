@@ -1,5 +1,6 @@
 """Entries as one value: round trips, and every way of being damaged is told."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -22,6 +23,8 @@ any_entry = st.builds(
     latency_ms=st.floats(allow_nan=False),
     asked_at=moments,
     answered_at=moments,
+    first_part_ms=st.none() | st.floats(allow_nan=False),
+    unread_json=st.none() | texts,
 )
 AN_ENTRY = Entry(
     key=bytes(16),
@@ -35,21 +38,32 @@ AN_ENTRY = Entry(
     answered_at=datetime(2026, 1, 2, tzinfo=UTC),
 )
 
+WITH_MORE = replace(AN_ENTRY, first_part_ms=1.25, unread_json='{"novelty": 1}')
+
 
 @given(any_entry)
 def test_every_entry_survives(entry: Entry) -> None:
     assert unpack_entry(entry.key, pack_entry(entry)) == entry
 
 
-@given(st.integers(0, len(pack_entry(AN_ENTRY)) - 1))
-def test_a_shortened_value_is_refused(length: int) -> None:
-    with pytest.raises(ValueError, match="the value is"):
-        unpack_entry(AN_ENTRY.key, pack_entry(AN_ENTRY)[:length])
+@pytest.mark.parametrize("entry", [AN_ENTRY, WITH_MORE], ids=["plain", "with more"])
+def test_a_shortened_value_is_refused(entry: Entry) -> None:
+    value = pack_entry(entry)
+    for length in range(len(value)):
+        with pytest.raises(ValueError, match="the value is"):
+            unpack_entry(entry.key, value[:length])
+
+
+def test_an_entry_with_nothing_more_to_it_is_as_earlier_versions_read_it() -> None:
+    assert pack_entry(AN_ENTRY).startswith(b"GRe1")
+    assert pack_entry(WITH_MORE).startswith(b"GRe2")
+    assert pack_entry(replace(AN_ENTRY, first_part_ms=0.0)).startswith(b"GRe2")
+    assert pack_entry(replace(AN_ENTRY, unread_json="")).startswith(b"GRe2")
 
 
 @given(st.binary(max_size=200))
 def test_foreign_bytes_are_refused(value: bytes) -> None:
-    for tried in (value, pack_entry(AN_ENTRY)[:4] + value):
+    for tried in (value, b"GRe1" + value, b"GRe2" + value):
         with pytest.raises(ValueError, match="the value is"):
             unpack_entry(AN_ENTRY.key, tried)
 
@@ -62,6 +76,7 @@ def test_the_beginning_is_enough_to_count_an_entry(entry: Entry) -> None:
     assert (whole.model_id, whole.entries) == (entry.model_id, 1)
     assert whole.oldest == whole.newest == entry.asked_at
     assert 0 < whole.stored_bytes < len(value)
+    # What stands before the response counts as stored with it.
     needed = len(value) - whole.stored_bytes - len(entry.question_id.encode())
     assert summary_of(value[:needed], len(value)) == whole
     if entry.model_id:

@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.generate.ledger.base import Entry, LedgerError, NoLedgerError
+from transforms.generate.ledger.packing import pack
 from transforms.generate.ledger.sqlite import APPLICATION_ID, SCHEMA_VERSION, SqliteLedger
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -219,6 +221,102 @@ def test_a_response_that_does_not_unpack_is_an_error(path, ledger):
         ledger.get_many([an_entry(1).key])
     with pytest.raises(LedgerError, match="damaged"):
         list(ledger.entries())
+
+
+# -- files of earlier versions ---------------------------------------------------------------------------
+
+EARLIER = """
+CREATE TABLE responses (
+  key BLOB NOT NULL UNIQUE, question_id TEXT NOT NULL, turn_index INTEGER NOT NULL, model_id TEXT NOT NULL,
+  attempts INTEGER NOT NULL, latency_ms REAL NOT NULL, asked_at INTEGER NOT NULL,
+  answered_at INTEGER NOT NULL, response BLOB NOT NULL
+);
+CREATE TABLE claims (
+  run_id TEXT NOT NULL, key BLOB NOT NULL, origin TEXT NOT NULL, PRIMARY KEY (run_id, key)
+) WITHOUT ROWID;
+CREATE TABLE budgets (run_id TEXT PRIMARY KEY, reserved INTEGER NOT NULL) WITHOUT ROWID;
+"""
+EARLIER_INSERT = """
+INSERT OR REPLACE INTO responses (key, question_id, turn_index, model_id, attempts, latency_ms, asked_at,
+                                  answered_at, response) VALUES (?,?,?,?,?,?,?,?,?)
+"""
+
+
+def write_as_earlier(db, entry):
+    micros = [round(moment.timestamp() * 1_000_000) for moment in (entry.asked_at, entry.answered_at)]
+    said = (entry.key, entry.question_id, entry.turn_index, entry.model_id, entry.attempts, entry.latency_ms)
+    db.execute(EARLIER_INSERT, (*said, *micros, pack(entry.response)))
+
+
+@pytest.fixture
+def earlier(path):
+    """A file as the first version made it, with one entry."""
+    with sqlite3.connect(path) as db:
+        db.executescript(EARLIER)
+        db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        db.execute("PRAGMA user_version=1")
+        write_as_earlier(db, an_entry(1))
+    db.close()
+    return path
+
+
+NEW = replace(an_entry(2), first_part_ms=12.5, unread_json='{"novelty": "ä"}')
+
+
+def test_an_earlier_file_is_read_and_written(earlier):
+    for _ in range(2):  # the second time there is nothing left to add
+        ledger = SqliteLedger(str(earlier))
+        ledger.put_many([NEW])
+        assert list(ledger.entries()) == [an_entry(1), NEW]
+        assert ledger.get_many([an_entry(1).key, NEW.key]) == {an_entry(1).key: an_entry(1), NEW.key: NEW}
+        ledger.close()
+
+
+def test_an_earlier_file_that_is_only_read_stays_as_it_was(earlier):
+    before = earlier.read_bytes()
+    ledger = SqliteLedger(str(earlier), read_only=True)
+    assert list(ledger.entries()) == [an_entry(1)]
+    assert ledger.summary()[0].entries == 1
+    ledger.close()
+    assert earlier.read_bytes() == before
+
+
+def test_the_earlier_version_can_go_on_with_a_file_of_this_one(earlier):
+    ledger = SqliteLedger(str(earlier))
+    ledger.put_many([NEW])
+    with sqlite3.connect(earlier) as db:
+        write_as_earlier(db, an_entry(3))
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    db.close()
+    assert list(ledger.entries()) == [an_entry(1), NEW, an_entry(3)]
+    ledger.close()
+
+
+def test_an_earlier_file_that_several_open_at_once_gets_its_columns_once(earlier):
+    barrier, errors = threading.Barrier(6), []
+
+    def open_it():
+        barrier.wait(10)
+        try:
+            SqliteLedger(str(earlier)).close()
+        except LedgerError as error:
+            errors.append(str(error))
+
+    threads = [threading.Thread(target=open_it) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(40)
+    assert errors == []
+
+
+def test_json_that_does_not_unpack_is_an_error(path, ledger):
+    ledger.put_many([NEW])
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE responses SET unread_json = x'0001'")
+    db.close()
+    with pytest.raises(LedgerError, match="damaged"):
+        ledger.get_many([NEW.key])
 
 
 # -- writing ---------------------------------------------------------------------------------------------

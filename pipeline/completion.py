@@ -1,0 +1,50 @@
+"""`groundrows completion SHELL`: prints what makes the shell complete commands and flags."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from pipeline.emulator.options import add_flags
+from pipeline.errors import UsageError
+from pipeline.ledger_options import ledger_parser
+from pipeline.options import run_parser
+from pipeline.plan_options import plan_parser
+from pipeline.replay_options import replay_parser
+from pipeline.report.options import report_parser
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def completion(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code.
+
+    Raises:
+        UsageError: The shell is none of `SHELLS`.
+    """
+    if len(argv) != 1 or argv[0] not in SHELLS:
+        raise UsageError(
+            f"Which shell is it? Write `groundrows completion SHELL`, one of {', '.join(SHELLS)}."
+        )
+    import shtab
+
+    print(shtab.complete(whole_parser(), shell=argv[0]))
+    return 0
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """One parser of every command and flag."""
+    # A command without a help text would be taken for a hidden one.
+    parser = argparse.ArgumentParser(prog="groundrows")
+    commands = parser.add_subparsers()
+    for name, flags in (
+        ("run", run_parser()),
+        ("plan", plan_parser()),
+        ("replay", replay_parser()),
+        ("report", report_parser()),
+        ("ledger", ledger_parser()),
+    ):
+        commands.add_parser(name, help=name, parents=[flags], add_help=False)
+    add_flags(commands.add_parser("emulator", help="emulator"))
+    commands.add_parser("completion", help="completion").add_argument("shell", choices=SHELLS)
+    return parser

@@ -1,0 +1,201 @@
+"""Two runs side by side, question by question: what changed from an earlier run to this one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from pipeline.report.figures import Bin
+from pipeline.report.read import Run, whole_rows
+from pipeline.report.text import cut
+
+# A difference that two decimals show.
+TELLING = 0.005
+MOST_SHOWN = 20
+LONGEST_TEXT = 3_000
+CHANGE_BINS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An answer to the same question in both runs; texts are cut, scores as sent."""
+
+    question: str
+    question_id: str
+    before: float | None
+    after: float | None
+    coverage_before: float | None
+    coverage_after: float | None
+    text_before: str
+    text_after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A question that is answered in one run and failed in the other: its prompt, and why it failed."""
+
+    prompt: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What changed, counted over answers with the same question id, turn and candidate.
+
+    Attributes:
+        both: Answered in both runs.
+        changed: Those of them whose text is another one.
+        scored: Those of them with a grounding score in both runs.
+        better, worse: Those of these whose score is higher, or lower, by what two decimals show.
+        mean_change: The mean change of their scores, or None.
+        changes: The changes of their scores, in bins from -1 to 1; empty without any.
+        newly_failing, newly_answered: Failed in one run and answered in the other.
+        only_here, only_before: Questions (or candidates) with an answer that the other run says nothing of.
+        largest: The answers with the largest changes of score, the losses first.
+        failing, answered: Some of those that are newly failing and newly answered.
+    """
+
+    both: int
+    changed: int
+    scored: int
+    better: int
+    worse: int
+    mean_change: float | None
+    changes: list[Bin]
+    newly_failing: int
+    newly_answered: int
+    only_here: int
+    only_before: int
+    largest: list[Change]
+    failing: list[Turned]
+    answered: list[Turned]
+
+
+_LATEST = """
+    CREATE OR REPLACE TEMP TABLE {name} AS
+    SELECT question_key, turn_index, candidate_index, max_by(key, (answered, key)) AS key,
+      max_by(text, (answered, key)) AS text, max_by(score, (answered, key)) AS score
+    FROM {schema}.answers GROUP BY ALL
+"""
+
+
+def compare(db: duckdb.DuckDBPyConnection, this: Run, earlier: Run) -> Comparison:
+    """Compare the schemas `this` and `earlier`.
+
+    Where a run has several answers to one question, which `--append` makes possible, its latest counts.
+
+    Raises:
+        UsageError: A file can't be read.
+    """
+    db.execute(_LATEST.format(name="here", schema="this"))
+    db.execute(_LATEST.format(name="before", schema="earlier"))
+    db.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE pairs AS
+        SELECT here.key AS here_key, before.key AS before_key, here.text != before.text AS changed,
+          here.score - before.score AS change
+        FROM here JOIN before USING (question_key, turn_index, candidate_index)
+        """
+    )
+    both, changed, scored, better, worse, mean = db.execute(
+        f"""
+        SELECT count(*), count(*) FILTER (changed), count(change), count(*) FILTER (change >= {TELLING}),
+          count(*) FILTER (change <= -{TELLING}), avg(change) FROM pairs
+        """
+    ).fetchall()[0]
+    failing, newly_failing = _turned(db, "this", "earlier")
+    answered, newly_answered = _turned(db, "earlier", "this")
+    return Comparison(
+        both=both,
+        changed=changed,
+        scored=scored,
+        better=better,
+        worse=worse,
+        mean_change=mean,
+        changes=_changes(db),
+        newly_failing=newly_failing,
+        newly_answered=newly_answered,
+        only_here=_only(db, "here", "before", "earlier"),
+        only_before=_only(db, "before", "here", "this"),
+        largest=_largest(db, this, earlier),
+        failing=failing,
+        answered=answered,
+    )
+
+
+def _turned(db: duckdb.DuckDBPyConnection, failed: str, answered: str) -> tuple[list[Turned], int]:
+    """Questions that failed in one run and were answered in the other: some, and how many there are."""
+    rows = db.execute(
+        f"""
+        WITH failed AS (
+          SELECT question_key, turn_index, max_by(code, (failed, code)) AS code FROM {failed}.failures
+          ANTI JOIN {failed}.answers USING (question_key, turn_index) GROUP BY ALL
+        )
+        SELECT any_value(prompt), any_value(code), count(*) OVER () FROM failed
+        JOIN {answered}.answers USING (question_key, turn_index)
+        GROUP BY question_key, turn_index ORDER BY question_key, turn_index LIMIT {MOST_SHOWN}
+        """
+    ).fetchall()
+    return [Turned(prompt, code) for prompt, code, _ in rows], rows[0][2] if rows else 0
+
+
+def _only(db: duckdb.DuckDBPyConnection, name: str, other: str, other_schema: str) -> int:
+    rows = db.execute(
+        f"SELECT count(*) FROM {name} ANTI JOIN {other} USING (question_key, turn_index, candidate_index) "
+        f"WHERE question_key NOT IN (SELECT question_key FROM {other_schema}.failures)"
+    ).fetchall()
+    return int(rows[0][0])
+
+
+def _changes(db: duckdb.DuckDBPyConnection) -> list[Bin]:
+    width = 2 / CHANGE_BINS
+    # A difference of 0.05 is a little less or more as a float, and belongs to the bin that begins there.
+    rows = db.execute(
+        f"SELECT least(floor((change + 1) / {width!r} + 1e-6), {CHANGE_BINS - 1})::INT AS bin, count(*) "
+        "FROM pairs WHERE change IS NOT NULL GROUP BY bin"
+    ).fetchall()
+    counts = dict(rows)
+    if not counts:
+        return []
+    return [Bin(each * width - 1, (each + 1) * width - 1, counts.get(each, 0)) for each in range(CHANGE_BINS)]
+
+
+_SHOWN = ("question_id", "question", "answer_text", "grounding_score", "support_coverage")
+
+
+def _largest(db: duckdb.DuckDBPyConnection, this: Run, earlier: Run) -> list[Change]:
+    """Half of the room for losses, half for gains; what is left goes to texts that changed otherwise."""
+    chosen: dict[int, int] = {}
+    half = MOST_SHOWN // 2
+    for condition, order, most in (
+        (f"change <= -{TELLING}", "change, here_key", half),
+        (f"change >= {TELLING}", "change DESC, here_key", half),
+        ("changed", "here_key", MOST_SHOWN),
+    ):
+        rows = db.execute(
+            f"SELECT here_key, before_key FROM pairs WHERE {condition} ORDER BY {order} LIMIT {most}"
+        ).fetchall()
+        for here, before in rows:
+            if len(chosen) < MOST_SHOWN:
+                chosen.setdefault(here, before)
+    key = ("run_id", "answer_id")
+    after = {row["key"]: row for row in whole_rows(this, "answers", _SHOWN, key, chosen)}
+    before_rows = {
+        row["key"]: row for row in whole_rows(earlier, "answers", _SHOWN, key, set(chosen.values()))
+    }
+    return [_change(before_rows[before], after[here]) for here, before in chosen.items()]
+
+
+def _change(before: dict[str, Any], after: dict[str, Any]) -> Change:
+    return Change(
+        question=cut(after["question"], LONGEST_TEXT),
+        question_id=cut(after["question_id"], 300),
+        before=before["grounding_score"],
+        after=after["grounding_score"],
+        coverage_before=before["support_coverage"],
+        coverage_after=after["support_coverage"],
+        text_before=cut(before["answer_text"], LONGEST_TEXT),
+        text_after=cut(after["answer_text"], LONGEST_TEXT),
+    )

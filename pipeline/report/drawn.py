@@ -1,0 +1,196 @@
+"""The page's plots, each with what it shows in words and its figures as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import duckdb
+from markupsafe import Markup
+
+from pipeline.report import figures, plots
+from pipeline.report.compare import Comparison
+from pipeline.report.figures import Bin, Checks, Latency, Timeline, Totals
+from pipeline.report.page import milliseconds, number, score, share
+from pipeline.report.retrieval import Retrieval
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot: its name in the page, title, a sentence on what it shows, the picture, and its figures."""
+
+    name: str
+    title: str
+    summary: str
+    svg: Markup
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def answer_plots(db: duckdb.DuckDBPyConnection, totals: Totals) -> list[Plot]:
+    """How well answers and claims stand, as far as the service said so."""
+    found = []
+    scores, coverage = figures.shares(db, "score"), figures.shares(db, "coverage")
+    if scores:
+        missing = totals.answers - totals.scored
+        without = f"; {missing:,} came without" if missing else ""
+        found.append(
+            _shares(
+                "scores",
+                "Grounding score",
+                f"Median {score(totals.score)}{without}.",
+                scores,
+                "score",
+                "answers",
+            )
+        )
+    if coverage:
+        said = f"Median {share(totals.coverage)} of an answer's characters lie in supported claims."
+        found.append(_shares("coverage", "Support coverage", said, coverage, "share of the text", "answers"))
+    per_answer = figures.claims_per_answer(db)
+    mean = totals.claims / totals.answers
+    said = f"{totals.claims:,} claims, {mean:.1f} an answer."
+    found.append(_bars("claims", "Claims per answer", said, per_answer, "claims", "answers"))
+    unsupported = figures.unsupported_shares(db)
+    if unsupported:
+        bad = sum(count for name, count in unsupported if name != figures.UNSUPPORTED[0])
+        said = f"{share(totals.unsupported_share)} of all claims; {bad:,} answers have at least one."
+        found.append(
+            _bars(
+                "unsupported",
+                "Claims without support",
+                said,
+                unsupported,
+                "share of the answer's claims",
+                "answers",
+            )
+        )
+    claims = figures.claim_scores(db)
+    if claims:
+        count = sum(each.count for each in claims)
+        said = f"How well sources support a claim, for {count:,} claims that have a score."
+        found.append(_shares("claim-scores", "Support score of claims", said, claims, "score", "claims"))
+    return found
+
+
+def check_plots(checks: Checks) -> list[Plot]:
+    """What grounding checks say of answers and claims."""
+    found = []
+    if checks.scores:
+        said = f"{checks.count:,} answers checked, median {score(checks.median)}."
+        found.append(_shares("checks", "Grounding checks", said, checks.scores, "score", "answers"))
+    if checks.claim_scores:
+        count = sum(each.count for each in checks.claim_scores)
+        said = f"{count:,} claims scored by the checks."
+        found.append(
+            _shares("checked-claims", "Checked claims", said, checks.claim_scores, "score", "claims")
+        )
+    return found
+
+
+def call_plots(timeline: Timeline | None, latency: Latency | None, limit: float | None) -> list[Plot]:
+    """The pace and the latency of calls; nothing of a run that made none."""
+    found = []
+    if timeline is not None:
+        most = max(each.per_minute for each in timeline.moments)
+        held = f", held to {limit:,.0f}" if limit else ""
+        span = "second" if timeline.step == 1 else f"{timeline.step:,} s"
+        found.append(
+            Plot(
+                "pace",
+                "Quota used over time",
+                f"Calls that brought an answer, at most {most:,.0f} a minute{held}; a bar each {span}. "
+                "Calls that were retried or failed are not among them.",
+                Markup(plots.rates(timeline, limit)),
+                ("from, UTC", "calls a minute", "median", "95th percentile"),
+                [
+                    (
+                        f"{datetime.fromtimestamp(each.begin, UTC):%d %b %H:%M:%S}",
+                        number(each.per_minute),
+                        milliseconds(each.p50),
+                        milliseconds(each.p95),
+                    )
+                    for each in timeline.moments
+                ],
+            )
+        )
+    if latency is not None:
+        found.append(_latency(latency))
+    if timeline is not None and len(timeline.moments) > 1:
+        found.append(
+            Plot(
+                "latency-over-time",
+                "Latency over time",
+                "Median and 95th percentile of the calls that left in each span.",
+                Markup(plots.latencies(timeline)),
+                ("from, UTC", "median", "95th percentile"),
+                [
+                    (
+                        f"{datetime.fromtimestamp(each.begin, UTC):%d %b %H:%M:%S}",
+                        milliseconds(each.p50),
+                        milliseconds(each.p95),
+                    )
+                    for each in timeline.moments
+                ],
+            )
+        )
+    return found
+
+
+def _latency(latency: Latency) -> Plot:
+    names = {"p50": "median", "p95": "95 %", "p99": "99 %"}
+    marks = [(latency.percentiles[name], said) for name, said in names.items()]
+    at = {name: milliseconds(value) for name, value in latency.percentiles.items()}
+    return Plot(
+        "latency",
+        "Latency",
+        f"Half of the calls took up to {at['p50']}, 95 % up to {at['p95']}, 99 % up to {at['p99']}, "
+        f"the slowest {at['max']}.",
+        Markup(plots.histogram(latency.bins, "milliseconds", "calls", marks=marks, log=True, form="~s")),
+        ("percentile", "latency"),
+        list(at.items()),
+    )
+
+
+def change_plots(comparison: Comparison) -> list[Plot]:
+    """How scores changed between two runs; nothing when none was in both."""
+    if not comparison.changes:
+        return []
+    mean = comparison.mean_change or 0
+    said = f"Of {comparison.scored:,} answers with a score in both runs; {mean:+.3f} on average."
+    return [
+        _shares(
+            "changes", "Change of the grounding score", said, comparison.changes, "now − before", "answers"
+        )
+    ]
+
+
+def threshold_plot(found: Retrieval) -> Plot:
+    """How many answers would be grounded at each threshold."""
+    last = len(found.grounded) - 1
+    return Plot(
+        "thresholds",
+        "Grounded at each threshold",
+        f"From all {found.predictions:,} at 0 to {found.grounded[-1]:,} at 1; the line is the slider.",
+        Markup(plots.thresholds(found.grounded, found.threshold)),
+        ("threshold", "grounded", "share"),
+        [
+            (
+                f"{step / last:.2f}",
+                number(found.grounded[step]),
+                share(found.grounded[step] / found.predictions),
+            )
+            for step in range(0, last + 1, 5)
+        ],
+    )
+
+
+def _shares(name: str, title: str, summary: str, bins: Sequence[Bin], x: str, y: str) -> Plot:
+    rows = [(f"{each.low:.2f} to {each.high:.2f}", number(each.count)) for each in bins]
+    return Plot(name, title, summary, Markup(plots.histogram(bins, x, y)), (x, y), rows)
+
+
+def _bars(name: str, title: str, summary: str, counts: Sequence[tuple[str, int]], x: str, y: str) -> Plot:
+    rows = [(each, number(count)) for each, count in counts]
+    return Plot(name, title, summary, Markup(plots.bars(counts, x, y)), (x, y), rows)

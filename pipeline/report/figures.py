@@ -1,0 +1,370 @@
+"""What the tables of one run say in figures. Every function asks the schema that is in use (`SET schema`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+Db = duckdb.DuckDBPyConnection
+
+# Where Google Search's own links lead: the site behind one is not to be seen from it.
+REDIRECT = "vertexaisearch.cloud.google.com"
+TOP_SOURCES = 15
+SHARE_BINS = 20
+LATENCY_BINS = 32
+MOST_CLAIMS = 12
+# Spans of time that a plot is cut into, in seconds, and how many of them there are at most.
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800)
+MOST_STEPS = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """How many values lie from `low` on and below `high` (a last bin holds its end, too)."""
+
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over all answers.
+
+    Attributes:
+        answers: Rows of answers, each candidate of each turn.
+        questions: Distinct questions among them.
+        runs: Distinct runs among answers and failures.
+        claims: Claims in them.
+        supported: Claims that cite a chunk.
+        chunks: Support chunks.
+        failures: Rows of failures.
+        scored: Answers with a grounding score.
+        score: Its median, or None.
+        coverage: The median of the support coverage, or None.
+        warned: Answers with warnings.
+        from_ledger: Answers that were stored already.
+        streamed: Answers whose first part's arrival is known.
+        first_part_ms: The median of that, or None.
+    """
+
+    answers: int
+    questions: int
+    runs: int
+    claims: int
+    supported: int
+    chunks: int
+    failures: int
+    scored: int
+    score: float | None
+    coverage: float | None
+    warned: int
+    from_ledger: int
+    streamed: int
+    first_part_ms: float | None
+
+    @property
+    def unsupported_share(self) -> float | None:
+        """The share of claims without support; None without claims."""
+        return None if not self.claims else 1 - self.supported / self.claims
+
+
+def totals(db: Db) -> Totals:
+    """Sum up."""
+    row = _row(
+        db,
+        """
+        SELECT count(*), count(DISTINCT question_key),
+          (SELECT count(DISTINCT run_id) FROM
+            (SELECT run_id FROM answers UNION ALL SELECT run_id FROM failures)),
+          coalesce(sum(claims), 0)::BIGINT, coalesce(sum(supported), 0)::BIGINT,
+          coalesce(sum(chunks), 0)::BIGINT, (SELECT count(*) FROM failures),
+          count(score), median(score), median(coverage), count(*) FILTER (warnings > 0),
+          count(*) FILTER (from_ledger), count(first_part_ms), median(first_part_ms)
+        FROM answers
+        """,
+    )
+    return Totals(*row)
+
+
+def last_run(db: Db) -> str | None:
+    """The run that wrote the latest row."""
+    found = db.execute(
+        """
+        SELECT run_id FROM
+          (SELECT run_id, answered AS moment FROM answers UNION ALL SELECT run_id, failed FROM failures)
+        GROUP BY run_id ORDER BY max(moment) DESC LIMIT 1
+        """
+    ).fetchone()
+    return found[0] if found else None
+
+
+def shares(db: Db, column: str, table: str = "answers") -> list[Bin]:
+    """A column of values from 0 to 1, counted in bins of equal width; empty when none was sent."""
+    width = 1 / SHARE_BINS
+    # A float that was 0.35 once is a little less as a double; it belongs where people look for it.
+    rows = db.execute(
+        f"SELECT least(floor({column} * {SHARE_BINS} + 1e-6), {SHARE_BINS - 1})::INT AS bin, count(*) "
+        f"FROM {table} WHERE {column} IS NOT NULL GROUP BY bin"
+    ).fetchall()
+    counts = dict(rows)
+    if not counts:
+        return []
+    return [Bin(each * width, (each + 1) * width, counts.get(each, 0)) for each in range(SHARE_BINS)]
+
+
+def claim_scores(db: Db) -> list[Bin]:
+    """The claims' support scores, each claim once."""
+    return shares(
+        db,
+        "score",
+        "(SELECT key, claim_index, any_value(support_score) AS score FROM claim_supports GROUP BY ALL)",
+    )
+
+
+def claims_per_answer(db: Db) -> list[tuple[str, int]]:
+    """How many answers have no claim, one, two …; the last stands for all with more."""
+    rows = db.execute(f"SELECT least(claims, {MOST_CLAIMS}), count(*) FROM answers GROUP BY 1").fetchall()
+    counts = dict(rows)
+    last = max(counts, default=-1)
+    names = [str(each) if each < MOST_CLAIMS else f"{MOST_CLAIMS}+" for each in range(last + 1)]
+    return [(name, counts.get(each, 0)) for each, name in enumerate(names)]
+
+
+UNSUPPORTED = ("none", "up to ¼", "up to ½", "up to ¾", "more", "all")
+
+
+def unsupported_shares(db: Db) -> list[tuple[str, int]]:
+    """Answers that have claims, by the share of those without support; empty when none has claims."""
+    rows = db.execute(
+        """
+        SELECT CASE WHEN supported >= claims THEN 0 WHEN supported = 0 THEN 5
+          ELSE least(ceil((claims - supported) * 4 / claims), 4)::INT END AS share, count(*)
+        FROM answers WHERE claims > 0 GROUP BY share
+        """
+    ).fetchall()
+    counts = dict(rows)
+    return [(name, counts.get(each, 0)) for each, name in enumerate(UNSUPPORTED)] if counts else []
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds of the calls that brought an answer, ledger aside: percentiles by name, and bins."""
+
+    calls: int
+    percentiles: dict[str, float]
+    bins: list[Bin]
+
+
+# A call has one answer for each candidate; one from the ledger was made by another run.
+CALLED = "candidate_index = 0 AND NOT from_ledger AND isfinite(latency)"
+
+
+def latency(db: Db) -> Latency | None:
+    """How long calls took; None when this run made none."""
+    count, low, high, quantiles = _row(
+        db,
+        f"""
+        SELECT count(*), min(latency), max(latency), quantile_cont(latency, [0.5, 0.9, 0.95, 0.99])
+        FROM answers WHERE {CALLED}
+        """,
+    )
+    if not count:
+        return None
+    named = dict(zip(("p50", "p90", "p95", "p99"), quantiles, strict=True))
+    percentiles = {"min": low, **named, "max": high}
+    return Latency(count, percentiles, _latency_bins(db, max(low, 0.01), max(high, 0.01)))
+
+
+def _latency_bins(db: Db, low: float, high: float) -> list[Bin]:
+    """Bins of equal width on a logarithmic scale, since slow calls are many times as slow as most."""
+    first = math.log10(low)
+    width = max((math.log10(high) - first) / LATENCY_BINS, 1e-3)
+    rows = db.execute(
+        f"""
+        SELECT least(floor((log10(greatest(latency, 0.01)) - {first!r}) / {width!r}), {LATENCY_BINS - 1})::INT
+          AS bin, count(*)
+        FROM answers WHERE {CALLED} GROUP BY bin
+        """
+    ).fetchall()
+    counts = dict(rows)
+    last = max(counts)
+    edges = [10 ** (first + each * width) for each in range(last + 2)]
+    return [Bin(edges[each], edges[each + 1], counts.get(each, 0)) for each in range(last + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A span of time: when it began (seconds since the epoch), calls a minute, latency in milliseconds."""
+
+    begin: float
+    per_minute: float
+    p50: float | None
+    p95: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A run's calls over time, in spans of `step` seconds."""
+
+    step: int
+    moments: list[Moment]
+
+
+def timeline(db: Db, run_id: str | None) -> Timeline | None:
+    """The calls of one run that brought an answer, by when they left; None when there are none.
+
+    The first and the last span are seldom whole, so that they show less than the rate was.
+    """
+    where = f"{CALLED} AND run_id = ?"
+    first, last = _row(db, f"SELECT min(asked), max(asked) FROM answers WHERE {where}", [run_id])
+    if first is None:
+        return None
+    seconds = (last - first) / 1e6
+    step = next((step for step in STEPS if seconds / step <= MOST_STEPS), math.ceil(seconds / MOST_STEPS))
+    rows = db.execute(
+        f"""
+        SELECT (asked // {step * 1_000_000})::BIGINT AS span, count(*), quantile_cont(latency, [0.5, 0.95])
+        FROM answers WHERE {where} GROUP BY span
+        """,
+        [run_id],
+    ).fetchall()
+    found = {span: (count, quantiles) for span, count, quantiles in rows}
+    moments = []
+    for span in range(min(found), max(found) + 1):
+        count, (p50, p95) = found.get(span, (0, (None, None)))
+        moments.append(Moment(float(span * step), count * 60 / step, p50, p95))
+    return Timeline(step, moments)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A site or a document, how often claims cite it, and in how many answers."""
+
+    name: str
+    uri: str | None
+    citations: int
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The most cited ones, and how many there are."""
+
+    count: int
+    top: list[Source]
+
+
+_CITED = f"""
+    SELECT key, uri, title, document_id,
+      CASE WHEN domain != '' THEN domain
+        WHEN host != '' AND host != '{REDIRECT}' THEN host
+        WHEN host = '{REDIRECT}' AND title != '' THEN title END AS site,
+      CASE WHEN document_id != '' THEN document_id WHEN host = '{REDIRECT}' AND title != '' THEN title
+        WHEN uri != '' THEN uri WHEN title != '' THEN title END AS document
+    FROM (SELECT *, lower(regexp_extract(uri, '^https?://([^/?#:]+)', 1)) AS host FROM support_chunks)
+    JOIN (SELECT key, chunk_index FROM claim_supports WHERE chunk_index IS NOT NULL) USING (key, chunk_index)
+"""
+
+
+def sources(db: Db) -> tuple[Sources, Sources]:
+    """The most cited sites and documents.
+
+    A site is `domain`, else the URI's host, else the title of a link of Google Search's, which is the site's
+    name as a rule. A document is `document_id`, else the URI, else the title.
+    """
+    # Both at once: the join is the most that a report has to do.
+    db.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE cited AS
+        SELECT site, document, any_value(title) AS title, any_value(uri) AS uri,
+          count(*) AS citations, count(DISTINCT key) AS answers
+        FROM ({_CITED}) GROUP BY GROUPING SETS ((site), (document))
+        """
+    )
+    return (
+        _top(db, "site", "site, NULL"),
+        _top(
+            db,
+            "document",
+            "coalesce(nullif(title, ''), document), CASE WHEN document IS DISTINCT FROM title THEN uri END",
+        ),
+    )
+
+
+def _top(db: Db, by: str, name_and_uri: str) -> Sources:
+    count = _row(db, f"SELECT count({by}) FROM cited")[0]
+    rows = db.execute(
+        f"SELECT {name_and_uri}, citations, answers FROM cited WHERE {by} IS NOT NULL "
+        f"ORDER BY citations DESC, {by} LIMIT {TOP_SOURCES}"
+    ).fetchall()
+    return Sources(count, [Source(*row) for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failures of one stage and code.
+
+    Attributes:
+        stage: Where.
+        code: What.
+        count: How many.
+        retryable: How many of them may go well another time.
+        answered_since: How many of them a later run answered.
+        example: The key of one of their rows.
+    """
+
+    stage: str
+    code: str
+    count: int
+    retryable: int
+    answered_since: int
+    example: int
+
+
+def failure_groups(db: Db) -> list[FailureGroup]:
+    """Failures by reason, the most frequent first."""
+    rows = db.execute(
+        """
+        SELECT stage, code, count(*) AS number, count(*) FILTER (retryable), count(*) FILTER (EXISTS (
+            SELECT 1 FROM answers WHERE answers.question_key = failures.question_key
+            AND answers.turn_index = failures.turn_index AND answers.run_id != failures.run_id
+            AND answers.answered > failures.failed)),
+          min_by(key, (failed, key))
+        FROM failures GROUP BY stage, code ORDER BY number DESC, stage, code
+        """
+    ).fetchall()
+    return [FailureGroup(*row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """Grounding checks: how many, how many scored, the median of that, and both kinds of scores in bins."""
+
+    count: int
+    scored: int
+    median: float | None
+    scores: list[Bin]
+    claim_scores: list[Bin]
+
+
+def checks(db: Db) -> Checks | None:
+    """What grounding checks say; None when nothing was checked."""
+    each = "(SELECT check_key, any_value(score) AS score FROM grounding_checks GROUP BY check_key)"
+    count, scored, middle = _row(db, f"SELECT count(*), count(score), median(score) FROM {each}")
+    if not count:
+        return None
+    return Checks(
+        count, scored, middle, shares(db, "score", each), shares(db, "claim_score", "grounding_checks")
+    )
+
+
+def _row(db: Db, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """The one row that a query without groups has."""
+    row = db.execute(sql, values).fetchone()
+    assert row is not None
+    return row

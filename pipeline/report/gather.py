@@ -1,0 +1,234 @@
+"""Everything the page shows, found out: from the narrowed tables and `run.json` to the template's context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import duckdb
+
+from pipeline.report import figures
+from pipeline.report.attention import Attention, attention
+from pipeline.report.checked import checked_attention
+from pipeline.report.compare import compare
+from pipeline.report.drawn import answer_plots, call_plots, change_plots, check_plots, threshold_plot
+from pipeline.report.options import ReportOptions
+from pipeline.report.page import duration, number, score, share
+from pipeline.report.read import Run, whole_rows
+from pipeline.report.replaying import replay_command
+from pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
+from pipeline.report.text import cut
+
+# Prompts shown on each side of the threshold.
+AROUND = 6
+LONGEST_RECORD = 4_000
+
+
+def gather(
+    db: duckdb.DuckDBPyConnection, options: ReportOptions, run: Run, earlier: Run | None
+) -> dict[str, Any]:
+    """The context of the page; the database holds the schema `this`, and `earlier` when there is such a run.
+
+    Raises:
+        UsageError: A file can't be read.
+    """
+    db.execute("SET schema = 'this'")
+    summary = run.summary or {}
+    totals = figures.totals(db)
+    run_id = summary.get("run_id") or figures.last_run(db)
+    limit = (summary.get("flags") or {}).get("requests_per_minute")
+    checks, latency = figures.checks(db), figures.latency(db)
+    timeline = figures.timeline(db, run_id)
+    found = retrieval(db)
+    comparison = None if earlier is None else compare(db, run, earlier)
+    sites, documents = figures.sources(db)
+    start = 0 if found is None else round(found.threshold * STEPS)
+    return {
+        "version": version("groundrows"),
+        "directory": run.directory,
+        "earlier": earlier.directory if earlier else None,
+        "made_at": datetime.now(UTC),
+        "run": _about(summary, run_id),
+        "notices": _notices(run, totals),
+        "balance": _balance(summary),
+        "tiles": _tiles(summary, totals, checks, options.price_per_1000_requests),
+        "totals": totals,
+        "plots": {
+            "answers": answer_plots(db, totals) if totals.answers else [],
+            "checks": check_plots(checks) if checks else [],
+            "calls": call_plots(timeline, latency, limit),
+            "comparison": change_plots(comparison) if comparison else [],
+            "thresholds": threshold_plot(found) if found else None,
+        },
+        "sites": sites,
+        "documents": documents,
+        "retrieval": found,
+        "start": start,
+        **_prompts(found, start),
+        "failures": _failures(db, run, summary),
+        "attention": _attention(db, run, options.answers, totals),
+        "comparison": comparison,
+        "prompts_a_step": PROMPTS_A_STEP,
+    }
+
+
+def _attention(db: duckdb.DuckDBPyConnection, run: Run, most: int, totals: figures.Totals) -> Attention:
+    # A run that only checked answers has none of its own.
+    return attention(db, run, most) if totals.answers else checked_attention(db, run, most)
+
+
+def _about(summary: Mapping[str, Any], run_id: str | None) -> dict[str, Any]:
+    flags = summary.get("flags") or {}
+    started = summary.get("started_at")
+    return {
+        "run_id": run_id,
+        "started_at": datetime.fromisoformat(started) if started else None,
+        "flags": {"service": flags.get("service"), "location": flags.get("location")},
+    }
+
+
+def _notices(run: Run, totals: figures.Totals) -> list[str]:
+    notices = []
+    if run.summary is None:
+        notices.append(
+            "This run was stopped or is still under way: what follows is of the rows that are there so far. "
+            "The command that started it takes it up again."
+            if run.stopped
+            else "There is no run.json here, so that nothing tells how many records were read and calls "
+            "made: what follows is of the rows alone."
+        )
+    if totals.runs > 1:
+        notices.append(
+            f"These rows are of {totals.runs:,} runs into the same directory. Records, calls and the plots "
+            "over time are the last one's; everything else counts all rows."
+        )
+    return notices
+
+
+def _balance(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    if "records_read" not in summary:
+        return None
+    parts = [
+        {"name": name.split("_")[0], "label": label, "count": summary.get(name, 0)}
+        for name, label in (
+            ("answered", "answered"),
+            ("failed", "failed"),
+            ("duplicates", "duplicates"),
+            ("already_answered", "already answered"),
+        )
+    ]
+    return {"read": summary["records_read"], "parts": parts, "balanced": bool(summary.get("balanced"))}
+
+
+def _tiles(
+    summary: Mapping[str, Any], totals: figures.Totals, checks: figures.Checks | None, price: float | None
+) -> list[tuple[str, ...]]:
+    """Value, name and a note for each figure of the first section."""
+    tiles: list[tuple[str, ...]] = []
+    if "calls" in summary:
+        calls, by_code = summary["calls"], summary.get("retries_by_code") or {}
+        reasons = ", ".join(f"{count:,} {code}" for code, count in by_code.items())
+        tiles.append((number(calls), "calls"))
+        tiles.append((number(summary["retries"]), "retries", reasons))
+        if price is not None:
+            tiles.append(
+                (f"{calls * price / 1000:,.2f}", "cost", f"at {price:g} for 1,000 calls, retries included")
+            )
+        tiles.append((duration(summary["wall_seconds"]), "time"))
+        if summary.get("throttled_seconds"):
+            tiles.append((duration(summary["throttled_seconds"]), "waited for the pace", "over all workers"))
+        if summary.get("rate_used") is not None:
+            limit = (summary.get("flags") or {}).get("requests_per_minute")
+            tiles.append(
+                (share(summary["rate_used"]), "of the limit used", f"{limit:,.0f} a minute" if limit else "")
+            )
+    if totals.answers:
+        tiles.append((number(totals.answers), "answers", f"to {totals.questions:,} questions"))
+        if totals.from_ledger:
+            tiles.append((number(totals.from_ledger), "from the ledger", "not called for again"))
+        if totals.score is not None:
+            tiles.append((score(totals.score), "median grounding score"))
+        if totals.coverage is not None:
+            tiles.append((share(totals.coverage), "median support", "of an answer's text"))
+        if totals.unsupported_share is not None:
+            tiles.append((share(totals.unsupported_share), "claims without support", f"of {totals.claims:,}"))
+        if totals.first_part_ms is not None:
+            tiles.append(
+                (f"{totals.first_part_ms:,.0f} ms", "to the first part", "median of streamed answers")
+            )
+    if checks is not None and checks.median is not None:
+        tiles.append((score(checks.median), "median check score", f"of {checks.scored:,} checks"))
+    of_checks = summary.get("checks")
+    if of_checks:
+        said = f"{of_checks['retries']:,} retries; {of_checks['failed']:,} failed, {of_checks['skipped']:,} left out"
+        tiles.append((number(of_checks["calls"]), "calls of checks", said))
+    if "failed" not in summary:
+        tiles.append((number(totals.failures), "failures"))
+    return tiles
+
+
+def _prompts(found: Retrieval | None, start: int) -> dict[str, Any]:
+    if found is None:
+        return {"above": [], "below": [], "data": {}}
+    split = next(
+        (place for place, prompt in enumerate(found.prompts) if prompt.step >= start), len(found.prompts)
+    )
+    return {
+        "above": found.prompts[split : split + AROUND],
+        "below": found.prompts[max(split - AROUND, 0) : split][::-1],
+        "data": {
+            "around": AROUND,
+            "grounded": found.grounded,
+            "prompts": [_for_script(prompt) for prompt in found.prompts],
+        },
+    }
+
+
+def _for_script(prompt: Prompt) -> tuple[int, float, bool, str]:
+    return prompt.step, round(prompt.prediction, 4), prompt.searched, prompt.text
+
+
+@dataclass(frozen=True, slots=True)
+class FailureView:
+    """Failures of one stage and code, with a row of theirs and the command that replays them."""
+
+    stage: str
+    code: str
+    count: int
+    retryable: int
+    answered_since: int
+    example: dict[str, Any] | None
+    command: list[str] | None
+
+
+_EXAMPLE = ("question_id", "message", "attempts", "origin", "record")
+
+
+def _failures(db: duckdb.DuckDBPyConnection, run: Run, summary: Mapping[str, Any]) -> list[FailureView]:
+    groups = figures.failure_groups(db)
+    keys = {group.example for group in groups}
+    rows = {row["key"]: row for row in whole_rows(run, "failures", _EXAMPLE, ("run_id", "failure_id"), keys)}
+    flags = summary.get("flags") or {}
+    return [
+        FailureView(
+            group.stage,
+            group.code,
+            group.count,
+            group.retryable,
+            group.answered_since,
+            _example(rows[group.example]) if group.example in rows else None,
+            # What could not be read is no record, and nothing is replayed of a run that has not finished.
+            replay_command(run.directory, group.code, flags)
+            if group.stage != "read" and run.summary
+            else None,
+        )
+        for group in groups
+    ]
+
+
+def _example(row: Mapping[str, Any]) -> dict[str, Any]:
+    record = cut(row["record"][: 4 * LONGEST_RECORD].decode("utf-8", "replace"), LONGEST_RECORD)
+    return {**row, "record": record, "message": cut(row["message"], 2_000), "origin": cut(row["origin"], 500)}

@@ -1,0 +1,324 @@
+"""Plots as SVG, drawn by Vega without a browser, in the page's own variables for colours.
+
+Each is small and meant to stand beside others: at its own size its letters can be read on a phone.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from typing import Any
+
+import vl_convert
+
+from pipeline.report.figures import Bin, Timeline
+
+WIDTH = 300
+HEIGHT = 150
+# The look of Vega-Lite 5.20, whichever version is bundled later.
+VEGA_LITE = "5.20"
+# Letters are measured in this font, so that labels find room; the page then shows them in its own.
+FONT = "Liberation Sans"
+SVG = "http://www.w3.org/2000/svg"
+ET.register_namespace("", SVG)
+
+_CONFIG: dict[str, Any] = {
+    "view": {"stroke": None},
+    "font": FONT,
+    "axis": {
+        "labelColor": "var(--ink-2)",
+        "titleColor": "var(--ink-2)",
+        "gridColor": "var(--line)",
+        "domainColor": "var(--line-2)",
+        "tickColor": "var(--line-2)",
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+        "titlePadding": 7,
+        "labelPadding": 5,
+        "labelOverlap": "greedy",
+    },
+    "axisX": {"grid": False, "tickSize": 4},
+    "axisY": {
+        "domain": False,
+        "ticks": False,
+        "tickCount": 4,
+        "titleAlign": "left",
+        "titleAngle": 0,
+        "titleAnchor": "end",
+        "titleX": 0,
+        "titleY": -8,
+        "titleBaseline": "bottom",
+    },
+    "bar": {"color": "var(--plot)"},
+    "line": {"color": "var(--plot)", "strokeWidth": 2},
+    "rule": {"color": "var(--plot-2)", "strokeWidth": 1.5},
+    "text": {"color": "var(--ink-2)", "fontSize": 11},
+}
+
+
+def histogram(
+    bins: Sequence[Bin],
+    x: str,
+    y: str,
+    *,
+    marks: Sequence[tuple[float, str]] = (),
+    log: bool = False,
+    form: str = ".1f",
+) -> str:
+    """Bars over bins, with labelled lines at some values.
+
+    Args:
+        bins: What to draw, in order, without gaps.
+        x: What the values are.
+        y: What is counted.
+        marks: Values to mark, and how they are called.
+        log: Whether the bins are of equal width on a logarithmic scale.
+        form: How values are written on the axis, in d3's notation.
+    """
+    values = [
+        {"low": each.low, "high": each.high, "n": each.count, "say": f"{_range(each)}: {each.count:,}"}
+        for each in bins
+    ]
+    scale: dict[str, Any] = {"type": "log"} if log else {}
+    scale |= {"domain": [bins[0].low, bins[-1].high], "nice": False}
+    across = {
+        "x": {
+            "field": "low",
+            "type": "quantitative",
+            "scale": scale,
+            "axis": {"title": x, "format": form, "tickCount": 5},
+        },
+        "x2": {"field": "high"},
+    }
+    layers: list[dict[str, Any]] = [
+        {
+            "mark": {"type": "rect", "color": "var(--plot)", "stroke": "var(--surface)", "strokeWidth": 1},
+            "encoding": across | {"y": _count(y), "y2": {"datum": 0}},
+        },
+        _whole(across),
+    ]
+    layers += _marks(marks)
+    return _svg({"data": {"values": values}, "layer": layers})
+
+
+def bars(counts: Sequence[tuple[str, int]], x: str, y: str, *, angle: int = 0) -> str:
+    """A bar for each name, in the order given."""
+    values = [{"name": name, "n": count, "say": f"{name}: {count:,}"} for name, count in counts]
+    across = {
+        "x": {
+            "field": "name",
+            "type": "nominal",
+            "sort": None,
+            "axis": {"title": x, "labelAngle": angle, "ticks": False, "labelOverlap": False},
+        }
+    }
+    layers = [
+        {"mark": {"type": "bar"}, "encoding": across | {"y": _count(y)}},
+        _whole(across),
+    ]
+    return _svg({"data": {"values": values}, "layer": layers})
+
+
+def rates(timeline: Timeline, limit: float | None) -> str:
+    """Calls a minute over time, and the limit they were held to, if there was one."""
+    end = timeline.moments[-1].begin + timeline.step
+    values = [
+        {
+            "begin": each.begin * 1_000,
+            "end": (each.begin + timeline.step) * 1_000,
+            "n": each.per_minute,
+            "say": f"{each.per_minute:,.0f} a minute",
+        }
+        for each in timeline.moments
+    ]
+    across = _times(timeline, end)
+    most = max(limit or 0, *(each.per_minute for each in timeline.moments))
+    layers: list[dict[str, Any]] = [
+        {
+            "mark": {"type": "rect", "color": "var(--plot)"},
+            "encoding": across | {"y": _count("calls a minute"), "y2": {"datum": 0}},
+        },
+        _whole(across),
+    ]
+    if limit:
+        once: dict[str, Any] = {"data": {"values": [{}]}}
+        line = {"type": "rule", "strokeDash": [5, 3]}
+        name = {
+            "type": "text",
+            "align": "right",
+            "baseline": "bottom",
+            "dy": -3,
+            "text": f"limit {limit:,.0f}",
+        }
+        where = {"y": {"datum": limit, "type": "quantitative", "scale": {"domainMax": most * 1.12}}}
+        layers.append(once | {"mark": line, "encoding": where})
+        layers.append(once | {"mark": name, "encoding": where | {"x": {"value": WIDTH}}})
+    return _svg({"data": {"values": values}, "layer": layers})
+
+
+def latencies(timeline: Timeline) -> str:
+    """The median and the 95th percentile of latency over time."""
+    values = [
+        {
+            "begin": (each.begin + timeline.step / 2) * 1_000,
+            "ms": ms,
+            "which": which,
+            "say": f"{which}: {ms:,.0f} ms",
+        }
+        for each in timeline.moments
+        for which, ms in (("median", each.p50), ("95th percentile", each.p95))
+        if ms is not None
+    ]
+    end = timeline.moments[-1].begin + timeline.step
+    x = {key: value for key, value in _times(timeline, end).items() if key == "x"}
+    look = {"domain": ["median", "95th percentile"], "range": ["var(--plot)", "var(--plot-2)"]}
+    dash = {"domain": look["domain"], "range": [[1, 0], [4, 3]]}
+    legend = {
+        "title": None,
+        "orient": "top",
+        "labelColor": "var(--ink-2)",
+        "labelFontSize": 11,
+        "symbolType": "stroke",
+        "offset": 6,
+    }
+    layers = [
+        {
+            "mark": {"type": "line", "point": False},
+            "encoding": x
+            | {
+                "y": {
+                    "field": "ms",
+                    "type": "quantitative",
+                    "axis": {"title": None, "labelExpr": "format(datum.value, '~s') + ' ms'"},
+                },
+                "color": {"field": "which", "type": "nominal", "scale": look, "legend": legend},
+                "strokeDash": {"field": "which", "type": "nominal", "scale": dash, "legend": legend},
+            },
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 18},
+            "encoding": x
+            | {
+                "y": {"field": "ms", "type": "quantitative"},
+                "color": {"field": "which", "type": "nominal", "scale": look, "legend": None},
+                "description": {"field": "say"},
+            },
+        },
+    ]
+    return _svg({"data": {"values": values}, "layer": layers})
+
+
+def thresholds(grounded: Sequence[int], asked: float) -> str:
+    """How many answers would be grounded at each threshold, and a line that the page's slider moves."""
+    last = len(grounded) - 1
+    values = [
+        {"at": step / last, "n": count, "say": f"{step / last:.2f}: {count:,}"}
+        for step, count in enumerate(grounded)
+    ]
+    x = {
+        "x": {
+            "field": "at",
+            "type": "quantitative",
+            "axis": {"title": "threshold", "format": ".1f", "tickCount": 5},
+        }
+    }
+    layers = [
+        {
+            "mark": {"type": "area", "color": "var(--plot)", "opacity": 0.22, "interpolate": "step-before"},
+            "encoding": x | {"y": _count("answers grounded")},
+        },
+        {
+            "mark": {"type": "line", "interpolate": "step-before"},
+            "encoding": x | {"y": _count("answers grounded")},
+        },
+    ]
+    drawn = ET.fromstring(_svg({"data": {"values": values}, "layer": layers}))
+    inner = drawn[0]
+    line = {"class": "cursor", "y1": "0", "y2": str(HEIGHT), "stroke": "var(--plot-2)", "stroke-width": "2"}
+    place = f"{asked * WIDTH:.1f}"
+    ET.SubElement(inner, f"{{{SVG}}}line", line | {"x1": place, "x2": place, "data-width": str(WIDTH)})
+    return ET.tostring(drawn, encoding="unicode")
+
+
+def _count(title: str) -> dict[str, Any]:
+    return {"field": "n", "type": "quantitative", "axis": {"title": title, "format": "~s", "tickMinStep": 1}}
+
+
+def _whole(across: dict[str, Any]) -> dict[str, Any]:
+    """An invisible bar of full height, so that the pointer finds a small one, too."""
+    mark = {"type": "rect", "opacity": 0, "tooltip": False}
+    return {
+        "mark": mark,
+        "encoding": across | {"y": {"value": 0}, "y2": {"value": "height"}, "description": {"field": "say"}},
+    }
+
+
+def _marks(marks: Sequence[tuple[float, str]]) -> list[dict[str, Any]]:
+    layers: list[dict[str, Any]] = []
+    for number, (value, name) in enumerate(marks):
+        once: dict[str, Any] = {"data": {"values": [{}]}}
+        at = {"x": {"datum": value, "type": "quantitative"}}
+        layers.append(once | {"mark": {"type": "rule", "strokeDash": [5, 3]}, "encoding": at})
+        # Names one below the other: the values may lie close together.
+        text = {"type": "text", "align": "right", "dx": -4, "baseline": "top", "text": name}
+        layers.append(once | {"mark": text, "encoding": at | {"y": {"value": 13 * number}}})
+    return layers
+
+
+def _times(timeline: Timeline, end: float) -> dict[str, Any]:
+    begin = timeline.moments[0].begin
+    span = end - begin
+    form = "%H:%M:%S" if span < 600 else "%H:%M" if span < 36 * 3_600 else "%d %b"
+    return {
+        "x": {
+            "field": "begin",
+            "type": "temporal",
+            "scale": {"type": "utc", "domain": [begin * 1_000, end * 1_000], "nice": False},
+            "axis": {"title": "UTC", "format": form, "tickCount": 4},
+        },
+        "x2": {"field": "end"},
+    }
+
+
+def _range(each: Bin) -> str:
+    return f"{_figure(each.low)} to {_figure(each.high)}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _svg(spec: dict[str, Any]) -> str:
+    """Draw, and leave in the picture only what the page needs."""
+    whole = {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "padding": 4,
+        "background": None,
+        "config": _CONFIG,
+        **spec,
+    }
+    return _tidied(vl_convert.vegalite_to_svg(whole, vl_version=VEGA_LITE))
+
+
+def _tidied(drawn: str) -> str:
+    """The picture without Vega's own roles; what a bar says to screen readers is said to the pointer instead.
+
+    The page describes each picture in words and has its figures in a table.
+    """
+    root = ET.fromstring(drawn)
+    for element in root.iter():
+        said = element.attrib.pop("aria-label", None)
+        shape = element.attrib.pop("aria-roledescription", None)
+        for name in ("role", "aria-hidden", "class", "pointer-events", "font-family"):
+            element.attrib.pop(name, None)
+        if said is not None and shape in ("rect mark", "bar", "point"):
+            title = ET.Element(f"{{{SVG}}}title")
+            title.text = said
+            element.insert(0, title)
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.set("aria-hidden", "true")
+    root.set("focusable", "false")
+    return ET.tostring(root, encoding="unicode")

@@ -1,0 +1,123 @@
+"""One batch: through the graph of every run into a directory of its own, and from there to where rows go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+from fastavro import reader
+
+from pipeline import accounting
+from pipeline.files import make_directory, open_for_writing
+from pipeline.graph import Plan, add_steps
+from pipeline.output import Output
+from pipeline.quantiles import Sketches
+from pipeline.runner import empty_pipeline
+from schemas.record import Record
+from schemas.rows import FailureRow
+from schemas.tables import TABLES
+from transforms.generate.stage import NAMESPACE
+
+Counters = Mapping[tuple[str, str], int]
+
+# Only these columns are decoded into Python; the rest is skipped over.
+_MEASURED = {
+    "type": "record",
+    "name": "groundrows.answers",
+    "fields": [
+        {"name": "candidate_index", "type": "int"},
+        {"name": "from_ledger", "type": "boolean"},
+        {"name": "latency_ms", "type": "double"},
+        {"name": "grounding_score", "type": ["null", "double"]},
+        {"name": "support_coverage", "type": ["null", "double"]},
+    ],
+}
+
+
+def run_batch(records: Sequence[Record], plan: Plan, runner_flags: Sequence[str]) -> Counters:
+    """Ask what the records hold and write the rows under `plan.output`; returns the job's counters.
+
+    Raises:
+        RuntimeError: The count law does not hold, so that nobody can say what became of each record.
+    """
+    pipeline = empty_pipeline(PipelineOptions(list(runner_flags)))
+    # Not shuffled, or no call would leave before all have arrived.
+    add_steps(pipeline | "Messages" >> beam.Create(list(records), reshuffle=False), None, plan)
+    result = pipeline.run()
+    result.wait_until_finish()
+    counters = {**accounting.counters_of(result), (NAMESPACE, "records_read"): len(records)}
+    account = accounting.account(counters, plan.calls.method)
+    on_disk = accounting.rows_on_disk(plan.output)
+    if not account.balanced or on_disk != dict(account.rows):
+        raise RuntimeError(
+            f"the count law does not hold for a batch: {account} beside rows on disk {on_disk}"
+        )
+    return counters
+
+
+def output_of_batch(where: Output, directory: str) -> Output:
+    """A batch's own output, below a directory on this machine."""
+    return replace(where, path=directory, kept_files=())
+
+
+def failures(batch: Output) -> Iterator[FailureRow]:
+    """The failures among a batch's rows."""
+    for path in batch.table_files("failures"):
+        with open(path, "rb") as file:
+            for row in reader(file):
+                found: dict[str, Any] = dict(row)
+                yield FailureRow(**{**found, "history": tuple(found["history"])})
+
+
+def measure(batch: Output) -> Sketches:
+    """The sketches of a batch's answers, which the graph leaves behind in a form that can't be merged."""
+    sketches = Sketches()
+    for path in batch.table_files("answers"):
+        with open(path, "rb") as file:
+            for row in reader(file, reader_schema=_MEASURED):
+                answer: Any = SimpleNamespace(**row)
+                sketches.add(answer)
+    return sketches
+
+
+def publish(batch: Output, where: Output) -> None:
+    """Give a batch's files their final names, from which no crash of the machine takes them away.
+
+    Answers come after what belongs to them.
+    """
+    for table in reversed(TABLES):
+        files = batch.table_files(table)
+        if not files:
+            continue
+        directory = where.table(table)
+        make_directory(directory)
+        for file in files:
+            _publish(file, str(FileSystems.join(directory, os.path.basename(file))))
+        if "://" not in directory:
+            _sync(directory)
+    shutil.rmtree(batch.path)
+
+
+def _publish(file: str, final: str) -> None:
+    if "://" in final:
+        # An object is there once all of it has arrived.
+        with open(file, "rb") as source, open_for_writing(final) as target:
+            shutil.copyfileobj(source, target)
+        return
+    _sync(file)
+    os.rename(file, final)
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

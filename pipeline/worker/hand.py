@@ -1,0 +1,124 @@
+"""What a worker has in hand: messages that were pulled, and neither acknowledged nor given back."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pipeline.worker.subscription import Received
+from schemas.record import Record
+
+# As long as Pub/Sub and Dataflow remember the ids that a publisher gives its messages.
+REMEMBERED_SECONDS = 600.0
+
+
+@dataclass(slots=True)
+class Held:
+    """A message in hand.
+
+    Attributes:
+        record: What it asks.
+        size: Bytes.
+        since: When it was pulled, in seconds, monotonic.
+        message_ids: The message's id, and those of others that a publisher gave the same id.
+        ack_ids: One for every delivery.
+    """
+
+    record: Record
+    size: int
+    since: float
+    message_ids: set[str]
+    ack_ids: list[str] = field(default_factory=list)
+
+
+class Hand:
+    """The messages in hand, by origin, and the origins that were done lately. Safe to use from threads.
+
+    Nothing is in hand twice: a message that is delivered again while its first delivery is being worked on,
+    because its deadline was missed, would otherwise be asked twice at the same time.
+
+    Attributes:
+        repeated: Messages that a publisher had sent before under the same id.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[str, Held] = {}
+        self._done: OrderedDict[str, tuple[float, set[str]]] = OrderedDict()
+        self._bytes = 0
+        self.repeated = 0
+
+    def take(self, received: Received, now: float) -> Held | None:
+        """Take a message up.
+
+        Args:
+            received: The message.
+            now: Seconds, monotonic.
+
+        Returns:
+            It, when it is to be asked; None when one of the same origin is in hand, whose fate it shares.
+        """
+        origin = received.record.origin
+        with self._lock:
+            held = self._held.get(origin)
+            if held is not None:
+                self._count(received, held.message_ids)
+                held.ack_ids.append(received.ack_id)
+                return None
+            new = Held(received.record, received.size, now, {received.message_id}, [received.ack_id])
+            self._held[origin] = new
+            self._bytes += new.size
+            return new
+
+    def is_done(self, received: Received, now: float) -> bool:
+        """Whether a message of this origin was answered a short while ago, and is only to be acknowledged."""
+        with self._lock:
+            while self._done and now - next(iter(self._done.values()))[0] > REMEMBERED_SECONDS:
+                self._done.popitem(last=False)
+            done = self._done.get(received.record.origin)
+            if done is None:
+                return False
+            self._count(received, done[1])
+            return True
+
+    def _count(self, received: Received, known: set[str]) -> None:
+        if received.message_id not in known:
+            known.add(received.message_id)
+            self.repeated += 1
+
+    def let_go(self, messages: Iterable[Held], *, done: bool, now: float) -> list[str]:
+        """Let go of messages; returns what acknowledges, or gives back, every delivery of them.
+
+        Args:
+            messages: Messages in hand.
+            done: Whether they need not be asked when they come again within a few minutes.
+            now: Seconds, monotonic.
+        """
+        ack_ids: list[str] = []
+        with self._lock:
+            for held in messages:
+                if self._held.get(held.record.origin) is not held:
+                    continue  # it was let go before
+                del self._held[held.record.origin]
+                self._bytes -= held.size
+                ack_ids += held.ack_ids
+                if done:
+                    self._done[held.record.origin] = (now, held.message_ids)
+        return ack_ids
+
+    def ack_ids(self) -> Sequence[str]:
+        """Every delivery in hand."""
+        with self._lock:
+            return [ack_id for held in self._held.values() for ack_id in held.ack_ids]
+
+    @property
+    def count(self) -> int:
+        """Messages in hand."""
+        return len(self._held)
+
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        return self._bytes

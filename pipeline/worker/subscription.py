@@ -1,0 +1,214 @@
+"""A Pub/Sub subscription: what is pulled from it, kept, acknowledged and given back.
+
+Messages are pulled one request after another rather than by a stream: that pulls no more than there is room
+for, it can stop pulling while it goes on keeping what it has, and a killed process leaves nothing behind that
+a server holds back for it but what it had pulled.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google.api_core import exceptions
+from google.api_core.retry import Retry
+from google.cloud.pubsub_v1 import SubscriberClient
+
+from pipeline import preflight
+from pipeline.errors import UsageError, one_line
+from pipeline.pubsub import record_of
+from schemas.record import Record
+
+_LOGGER = logging.getLogger(__name__)
+
+CHECK_SECONDS = 10.0
+# How long a pull waits for a first message. One that is cut may have been given messages all the same, which
+# then come again only when their deadline has passed.
+PULL_SECONDS = 5.0
+MOST_A_PULL = 1_000
+# A request takes 512 KiB, and an id may have some two hundred bytes.
+IDS_A_REQUEST = 1_000
+# The shortest there is: right for every subscription whose own can't be looked up.
+SHORTEST_ACK_SECONDS = 10
+ACK_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0)
+
+
+class SubscriptionError(Exception):
+    """The subscription can't be pulled from any more; the text is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message as it was pulled: its record, and what acknowledges this delivery of it.
+
+    `size` is in bytes.
+    """
+
+    record: Record
+    message_id: str
+    ack_id: str
+    size: int
+
+
+class Subscription:
+    """A subscription that is there. Its methods block, and each may be called from any thread.
+
+    Args:
+        name: `projects/P/subscriptions/S`.
+        id_attribute: The attribute that tells a publisher's repetitions apart, or None for the message id.
+
+    Attributes:
+        ack_seconds: For how long a message is kept each time: the subscription's own deadline, so that it
+            says when the messages of a worker that was killed go to another.
+
+    Raises:
+        UsageError: There is no such subscription, it may not be pulled from, or nobody can be asked.
+    """
+
+    def __init__(self, name: str, id_attribute: str | None = None) -> None:
+        if "PUBSUB_EMULATOR_HOST" not in os.environ:
+            preflight.check_credentials()
+        self.name = name
+        self._id_attribute = id_attribute
+        self._client: Any = SubscriberClient()
+        try:
+            self.ack_seconds = self._ack_seconds()
+        except BaseException:
+            self.close()
+            raise
+
+    def _ack_seconds(self) -> int:
+        try:
+            found = self._client.get_subscription(
+                subscription=self.name,
+                retry=Retry(initial=0.2, maximum=2.0, timeout=CHECK_SECONDS),
+                timeout=CHECK_SECONDS,
+            )
+        except exceptions.PermissionDenied:
+            return SHORTEST_ACK_SECONDS  # whoever may pull need not be allowed to look
+        except exceptions.NotFound:
+            raise UsageError(
+                f"--input_subscription={self.name} does not exist: create it, or name another."
+            ) from None
+        except (exceptions.GoogleAPICallError, exceptions.RetryError) as error:
+            raise UsageError(
+                f"--input_subscription={self.name} can't be reached at {_server()}: {_reason(error)}; see to "
+                "that and try again."
+            ) from None
+        return int(found.ack_deadline_seconds) or SHORTEST_ACK_SECONDS
+
+    def pull(self, most: int) -> list[Received]:
+        """Up to so many messages; waits a few seconds for the first.
+
+        Raises:
+            SubscriptionError: No message will ever come.
+        """
+        most = min(most, MOST_A_PULL)
+        try:
+            pulled = self._client.pull(
+                subscription=self.name, max_messages=most, timeout=PULL_SECONDS, retry=None
+            )
+        except exceptions.DeadlineExceeded:
+            return []
+        except (
+            exceptions.NotFound,
+            exceptions.Forbidden,
+            exceptions.Unauthenticated,
+            exceptions.InvalidArgument,
+        ) as error:
+            raise SubscriptionError(
+                f"{self.name} can't be pulled from any more: {_reason(error)}; see to that and start the "
+                "worker again."
+            ) from None
+        except exceptions.GoogleAPICallError as error:
+            # It passes, or it does not; nothing is lost by trying on.
+            _LOGGER.warning("Pulling from %s failed: %s; it is tried again.", self.name, _reason(error))
+            time.sleep(1)
+            return []
+        return [self._received(each.ack_id, each.message) for each in pulled.received_messages]
+
+    def _received(self, ack_id: str, message: Any) -> Received:
+        record = record_of(message, self.name)
+        if self._id_attribute is not None and (own := message.attributes.get(self._id_attribute)):
+            record = replace(record, origin=f"{self.name}:{own}")
+        size = len(record.body) + len(record.attributes or "")
+        return Received(record, message.message_id, ack_id, size)
+
+    def keep(self, ack_ids: Sequence[str]) -> None:
+        """Put the deadline of these deliveries off once more. One that has passed is another delivery."""
+        self._set_deadline(ack_ids, self.ack_seconds)
+
+    def give_back(self, ack_ids: Sequence[str]) -> None:
+        """Have these messages delivered again, to whoever pulls next."""
+        self._set_deadline(ack_ids, 0)
+
+    def _set_deadline(self, ack_ids: Sequence[str], seconds: int) -> None:
+        for part in _parts(ack_ids):
+            try:
+                self._client.modify_ack_deadline(
+                    subscription=self.name, ack_ids=part, ack_deadline_seconds=seconds, timeout=PULL_SECONDS
+                )
+            except (exceptions.GoogleAPICallError, exceptions.RetryError) as error:
+                # At worst a message comes twice, which the ledger makes cheap.
+                _LOGGER.info("The deadline of %d messages was not set: %s.", len(part), _reason(error))
+
+    def acknowledge(self, ack_ids: Sequence[str]) -> None:
+        """Acknowledge. What could not be acknowledged comes again, and is answered from the ledger."""
+        for part in _parts(ack_ids):
+            self._acknowledge(part)
+
+    def _acknowledge(self, ack_ids: Sequence[str]) -> None:
+        left = list(ack_ids)
+        for wait in (*ACK_WAITS_SECONDS, None):
+            try:
+                self._client.acknowledge(subscription=self.name, ack_ids=left)
+                return
+            except exceptions.GoogleAPICallError as error:
+                left = _worth_repeating(error, left)
+                said: Exception = error
+            except exceptions.RetryError as error:
+                said = error
+            if not left:
+                return
+            if wait is not None:
+                time.sleep(wait)
+        _LOGGER.warning(
+            "%d messages of %s were not acknowledged and come again: %s.",
+            len(left),
+            self.name,
+            _reason(said),
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
+def _worth_repeating(error: Any, ack_ids: list[str]) -> list[str]:
+    """Which acknowledgements to try again.
+
+    A subscription with exactly-once delivery says of each what became of it: the others are done, and a
+    permanent failure means that the message has been delivered again meanwhile.
+    """
+    said = dict(getattr(error, "metadata", None) or {})
+    if any(ack_id in said for ack_id in ack_ids):
+        return [ack_id for ack_id in ack_ids if said.get(ack_id, "").startswith("TRANSIENT_")]
+    return ack_ids
+
+
+def _parts(ack_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ack_ids), IDS_A_REQUEST):
+        yield ack_ids[start : start + IDS_A_REQUEST]
+
+
+def _server() -> str:
+    return os.environ.get("PUBSUB_EMULATOR_HOST", "pubsub.googleapis.com")
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "cause", None) or error
+    return one_line(getattr(cause, "message", None) or cause).rstrip(".")

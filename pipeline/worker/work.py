@@ -1,0 +1,222 @@
+"""The worker's loop: gather a batch, have it worked off beside the others, acknowledge what is on disk."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from queue import Empty
+from typing import Literal
+
+from pipeline.graph import Plan
+from pipeline.quantiles import Sketches
+from pipeline.worker.batch import failures, measure, output_of_batch, publish, run_batch
+from pipeline.worker.batches import Gathering, Limits
+from pipeline.worker.hand import Hand, Held
+from pipeline.worker.pulling import Puller, kept
+from pipeline.worker.subscription import Subscription, SubscriptionError
+from schemas.rows import FailureRow
+from transforms.generate.errors import NOT_ATTEMPTED
+from transforms.generate.stage import NAMESPACE
+
+# A batch ends when its slowest question does; meanwhile the others keep the calls going.
+BATCHES_AT_ONCE = 3
+# Pulled beyond those: the next one.
+BATCHES_IN_HAND = BATCHES_AT_ONCE + 1
+_POLL_SECONDS = 0.1
+
+EndedBy = Literal["signal", "idle", "nothing_is_asked", "subscription", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a worker works on.
+
+    Attributes:
+        subscription: Where the questions come from.
+        plan: How they are asked, and where the rows go.
+        runner_flags: Beam's own flags.
+        limits: When a batch is full.
+        scratch: A directory on this machine for batches under way.
+        publish_failures: Tells others of failures before their messages are acknowledged.
+        forget_claims: Starts the search for duplicates afresh.
+        idle_seconds: After how long without a message the work is over; None for never.
+    """
+
+    subscription: Subscription
+    plan: Plan
+    runner_flags: Sequence[str]
+    limits: Limits
+    scratch: str
+    publish_failures: Callable[[Iterable[FailureRow]], None]
+    forget_claims: Callable[[], None]
+    idle_seconds: float | None = None
+
+
+@dataclass(slots=True)
+class Done:
+    """What was done, in one batch or in all.
+
+    Attributes:
+        counters: The job's counters.
+        sketches: What is known of the answers.
+        batches: How many batches.
+        unasked: Messages that were given back, since calling had stopped before their turn.
+        failed_calls: Whether a question failed that may be asked again under another message.
+    """
+
+    counters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    sketches: Sketches = field(default_factory=Sketches)
+    batches: int = 0
+    unasked: int = 0
+    failed_calls: bool = False
+
+    def add(self, other: Done) -> None:
+        """Take in what another batch did."""
+        self.counters.update(other.counters)
+        self.sketches.merge(other.sketches)
+        self.batches += other.batches
+        self.unasked += other.unasked
+        self.failed_calls |= other.failed_calls
+
+
+class Worker:
+    """Works off a subscription until it is over.
+
+    Attributes:
+        done: What was done so far.
+        error: What ended the work, when that was an error.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._hand = Hand()
+        self._gathering = Gathering(task.limits)
+        self._puller = Puller(
+            task.subscription,
+            self._hand,
+            BATCHES_IN_HAND * task.limits.messages,
+            BATCHES_IN_HAND * task.limits.bytes,
+        )
+        self._running: dict[Future[Done], list[Held]] = {}
+        self._started = 0
+        self._busy_at = time.monotonic()
+        self.done = Done()
+        self.error: Exception | None = None
+
+    def work(self, asked_to_stop: Callable[[], bool]) -> EndedBy:
+        """Work until it is over; what has begun is finished, and what waits is given back.
+
+        Args:
+            asked_to_stop: Whether to begin nothing more.
+        """
+        with kept(self._task.subscription, self._hand), ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
+            self._puller.start()
+            try:
+                ended_by = self._until_over(pool, asked_to_stop)
+            finally:
+                self._puller.stop()
+            self._give_back(self._waiting())
+            for batch in list(self._running):
+                self._settle(batch)
+            self._puller.join()
+            self._give_back(self._waiting())
+        repeated = self._hand.repeated
+        self.done.counters.update(
+            {(NAMESPACE, "records_read"): repeated, (NAMESPACE, "duplicates"): repeated}
+        )
+        return ended_by if self.error is self._puller.error else "error"
+
+    def _until_over(self, pool: ThreadPoolExecutor, asked_to_stop: Callable[[], bool]) -> EndedBy:
+        while True:
+            self._gather()
+            for batch in [batch for batch in self._running if batch.done()]:
+                self._settle(batch)
+            if self.error is not None:
+                return "error"
+            if self._puller.error is not None:
+                self.error = self._puller.error
+                return "subscription" if isinstance(self.error, SubscriptionError) else "error"
+            if self.done.unasked:
+                return "nothing_is_asked"
+            if asked_to_stop():
+                return "signal"
+            now = time.monotonic()
+            if self._is_idle(now):
+                return "idle"
+            if len(self._running) < BATCHES_AT_ONCE and self._gathering.is_due(now):
+                self._start(pool, self._gathering.take())
+
+    def _is_idle(self, now: float) -> bool:
+        if self._hand.count:
+            self._busy_at = now
+        quiet_since = max(self._busy_at, self._puller.last_arrival)
+        return self._task.idle_seconds is not None and now - quiet_since >= self._task.idle_seconds
+
+    def _gather(self) -> None:
+        with suppress(Empty):
+            self._gathering.add(self._puller.arrived.get(timeout=_POLL_SECONDS))
+            while True:
+                self._gathering.add(self._puller.arrived.get_nowait())
+
+    def _waiting(self) -> list[Held]:
+        with suppress(Empty):
+            while True:
+                self._gathering.add(self._puller.arrived.get_nowait())
+        return self._gathering.take_all()
+
+    def _start(self, pool: ThreadPoolExecutor, messages: list[Held]) -> None:
+        self._started += 1
+        self._running[pool.submit(self._work_off, self._started, messages)] = messages
+
+    def _settle(self, batch: Future[Done]) -> None:
+        """Take in what became of a batch; waits for it."""
+        messages = self._running.pop(batch)
+        try:
+            self.done.add(batch.result())
+        except Exception as error:
+            self.error = self.error or error
+            self._give_back(messages)
+        if self.done.failed_calls and not self._running:
+            # What failed may be published anew, and would be taken for a duplicate of what failed. Not while
+            # anything runs: the same question may be among it.
+            self._task.forget_claims()
+            self.done.failed_calls = False
+        # A graph is full of cycles that hold the batch's messages; left alone they pile up for minutes. What
+        # was there before the first batch is frozen, so this takes some 20 ms.
+        gc.collect()
+
+    def _give_back(self, messages: Iterable[Held]) -> None:
+        ack_ids = self._hand.let_go(messages, done=False, now=time.monotonic())
+        self._task.subscription.give_back(ack_ids)
+
+    def _work_off(self, number: int, messages: list[Held]) -> Done:
+        """Ask what a batch of messages asks, and acknowledge them; in a thread of its own."""
+        task = self._task
+        batch = output_of_batch(task.plan.output, os.path.join(task.scratch, f"batch-{number}"))
+        plan = replace(task.plan, output=batch)
+        counters = run_batch([held.record for held in messages], plan, task.runner_flags)
+        done = Done(Counter(counters), measure(batch), batches=1)
+        rows = list(failures(batch))
+        done.failed_calls = any(row.stage == "generate" for row in rows)
+        publish(batch, task.plan.output)
+        failed = {row.origin for row in rows}
+        # Calling has stopped, for good: a queue must not be burned.
+        unasked = {row.origin for row in rows if row.code == NOT_ATTEMPTED}
+        done.unasked = len(unasked)
+        task.publish_failures(row for row in rows if row.origin not in unasked)
+        self._give_back([held for held in messages if held.record.origin in unasked])
+        now = time.monotonic()
+        ack_ids = self._hand.let_go(
+            [held for held in messages if held.record.origin not in failed], done=True, now=now
+        )
+        ack_ids += self._hand.let_go(
+            [held for held in messages if held.record.origin in failed - unasked], done=False, now=now
+        )
+        task.subscription.acknowledge(ack_ids)
+        return done

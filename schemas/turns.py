@@ -1,0 +1,83 @@
+"""The turns of a conversation, each with a system instruction of its own if it has one."""
+
+from __future__ import annotations
+
+from schemas.build import lay_instruction
+from schemas.errors import RuleError, quoted
+from schemas.fill import wrong_type
+from schemas.messages import Pb
+from schemas.names import nearest
+
+_SPELLINGS = {
+    "text": "text",
+    "system_instruction": "system_instruction",
+    "systemInstruction": "system_instruction",
+}
+
+
+def read_turns(turns: object, message: type[Pb]) -> tuple[tuple[str, ...], tuple[bytes | None, ...]]:
+    """Read a record's `turns`: strings, or objects with `text` and, perhaps, `system_instruction`.
+
+    Args:
+        turns: The JSON value.
+        message: The class of the request that they will go out in.
+
+    Returns:
+        The texts, and for each the serialized `GroundedGenerationContent` of its own system instruction or
+        None; the second is empty when no turn has one.
+
+    Raises:
+        RuleError: `NO_QUESTION`, `BLANK_QUESTION`, `NO_TEXT`, or what an instruction or a field breaks.
+    """
+    if not isinstance(turns, list):
+        raise wrong_type("turns", "a list of strings", turns)
+    if not turns:
+        raise RuleError("NO_QUESTION", "turns is empty: give at least one string")
+    texts: list[str] = []
+    instructions: list[bytes | None] = []
+    for index, turn in enumerate(turns):
+        path = f"turns[{index}]"
+        if isinstance(turn, dict):
+            text, instruction = _turn(turn, path, message)
+        else:
+            text, instruction = question_text(turn, path, "a string or an object with text"), None
+        texts.append(text)
+        instructions.append(instruction)
+    return tuple(texts), tuple(instructions) if any(i is not None for i in instructions) else ()
+
+
+def question_text(value: object, path: str, wanted: str = "a string") -> str:
+    """What the user asks in one turn: text that is not blank."""
+    if not isinstance(value, str):
+        raise wrong_type(path, wanted, value)
+    if not value.strip():
+        raise RuleError("BLANK_QUESTION", f"{path} is blank: it must ask something")
+    return value
+
+
+def _turn(turn: dict[str, object], path: str, message: type[Pb]) -> tuple[str, bytes | None]:
+    given: dict[str, object] = {}
+    for spelling, value in turn.items():
+        name = _SPELLINGS.get(spelling)
+        if name is None:
+            meant = nearest(spelling, _SPELLINGS)
+            hint = f"did you mean {_SPELLINGS[meant]}?" if meant else "it takes text and system_instruction"
+            raise RuleError(
+                "UNKNOWN_FIELD", f"{path} has a field {quoted(spelling)} that no turn has: {hint}"
+            )
+        if value is None:
+            continue
+        if name in given:
+            raise RuleError(
+                "DUPLICATE_FIELD",
+                f"{path}.{name} is given in camelCase and snake_case: keep one of them",
+            )
+        given[name] = value
+    if "text" not in given:
+        raise RuleError("NO_TEXT", f"{path}.text is missing: give what the turn asks")
+    text = question_text(given["text"], f"{path}.text")
+    if "system_instruction" not in given:
+        return text, None
+    content = message().system_instruction
+    lay_instruction(content, given["system_instruction"], f"{path}.system_instruction")
+    return text, content.SerializeToString(deterministic=True)

@@ -1,0 +1,184 @@
+"""Answered questions → their answers, checked against the support chunks that came with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from google.protobuf.message import DecodeError
+
+from schemas.check import check_request
+from schemas.errors import RuleError
+from schemas.messages import response_class
+from schemas.outcome import Answer, Failure, Outcome
+from schemas.question import Question
+from transforms.candidate import answer_id_of, numbered, text_of
+from transforms.generate.clients.open import open_client
+from transforms.generate.pacing.open import open_pacer
+from transforms.generate.settings import CallSettings
+from transforms.generate.shared import ClientOf, PacerOf
+from transforms.generate.stage import CHECKS, GenerateAnswers
+from transforms.values import source_metadata
+
+CHECKED = "checked"
+REFUSED = "refused"
+
+SKIPPED = "skipped"
+"""The counter, in the namespace of checks, of answers that there is nothing to check against."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCheck(Question):
+    """The check of one candidate's answer: asked like any question, under the answer's id.
+
+    What it has of the question that was answered (record, origin, history, metadata) makes the failure row of
+    a check one that can be replayed.
+
+    Attributes:
+        answered_id: The id of the question that was answered.
+        answered_turn: Which of its turns, counted from 0.
+        candidate_index: Which candidate, as in `answers`.
+        chunk_indices: For each fact of the request, the support chunk it is.
+    """
+
+    answered_id: str = ""
+    answered_turn: int = 0
+    candidate_index: int = 0
+    chunk_indices: tuple[int, ...] = ()
+
+
+def checks_of(outcome: Outcome, citation_threshold: float | None) -> Iterator[AnswerCheck | Outcome | None]:
+    """Find what to check of a question's outcome: every candidate of every turn that was answered.
+
+    Args:
+        outcome: What became of a question. A response that does not decode is passed over, as it is a failure
+            of the question already.
+        citation_threshold: From which score on a fact is cited, in [0, 1]; None for the service's own.
+
+    Yields:
+        For each candidate the check to ask; or what became of it at once, a failure of stage `check`, where
+        it breaks a rule of the service; or None where there is nothing to check or nothing to check against:
+        no text, or no chunk with one, as Google Search quotes no pages.
+    """
+    for answer in outcome.answers:
+        try:
+            response: Any = response_class(answer.api_version).FromString(answer.response)
+        except DecodeError:
+            continue
+        for candidate_index, candidate, _ in numbered(response.candidates):
+            yield _check_of(outcome.question, answer, candidate, candidate_index, citation_threshold)
+
+
+def _check_of(
+    question: Question, answer: Answer, candidate: Any, candidate_index: int, citation_threshold: float | None
+) -> AnswerCheck | Outcome | None:
+    text = text_of(candidate)
+    chunks = candidate.grounding_metadata.support_chunks
+    quoting = [index for index, chunk in enumerate(chunks) if chunk.chunk_text.strip()]
+    if not text.strip() or not quoting:
+        return None
+    facts = [(chunks[index].chunk_text, _attributes(chunks[index])) for index in quoting]
+    failure = None
+    try:
+        request = check_request(question.api_version, text, facts, citation_threshold)
+    except RuleError as broken:
+        request = b""
+        failure = _refused(question, answer, candidate_index, broken)
+    check = AnswerCheck(
+        question_id=answer_id_of(question, answer, candidate_index),
+        turns=(text,),
+        request=request,
+        api_version=question.api_version,
+        user_context=None,
+        metadata=question.metadata,
+        record=question.record,
+        origin=question.origin,
+        history=question.history,
+        method="check",
+        answered_id=question.question_id,
+        answered_turn=answer.turn_index,
+        candidate_index=candidate_index,
+        chunk_indices=tuple(quoting),
+    )
+    return check if failure is None else Outcome(check, (), failure, None, (), 0)
+
+
+def _attributes(chunk: Any) -> dict[str, str]:
+    """All that is known of a chunk's source; where its metadata says something, the metadata's word."""
+    known = {"uri": chunk.uri, "title": chunk.title, "domain": chunk.domain}
+    return {name: value for name, value in known.items() if value} | source_metadata(chunk)
+
+
+def _refused(question: Question, answer: Answer, candidate_index: int, broken: RuleError) -> Failure:
+    return Failure(
+        question_id=question.question_id,
+        turn_index=answer.turn_index,
+        stage="check",
+        code=broken.code,
+        message=f"candidate {candidate_index} of turn {answer.turn_index} can't be checked: {broken.message}",
+        retryable=False,
+        attempts=0,
+        origin=question.origin,
+        record=question.record,
+        metadata=question.metadata,
+        history=question.history,
+    )
+
+
+class CheckAnswers(beam.PTransform):
+    """PCollection[Outcome] of questions -> PCollections[Outcome] of the checks of their answers.
+
+    The result has two PCollections: `result[CHECKED]` of what was asked of the service, and `result[REFUSED]`
+    of what breaks one of its rules. They stay apart because the local runner keeps what it flattens together
+    until the stage is done. Answers with nothing to check are counted.
+
+    Args:
+        settings: How to call; its method is `check`.
+        citation_threshold: From which score on a fact is cited, in [0, 1]; None for the service's own.
+        client_of: See `GenerateAnswers`.
+        pacer_of: See `GenerateAnswers`.
+
+    Raises:
+        ValueError: The settings are those of another method.
+    """
+
+    def __init__(
+        self,
+        settings: CallSettings,
+        citation_threshold: float | None = None,
+        client_of: ClientOf = open_client,
+        pacer_of: PacerOf = open_pacer,
+    ) -> None:
+        super().__init__()
+        if settings.method != "check":
+            raise ValueError(f"the settings' method is {settings.method}: to check answers it must be check")
+        self._calling = (settings, client_of, pacer_of)
+        self._citation_threshold = citation_threshold
+
+    def expand(self, outcomes: beam.PCollection[Outcome]) -> dict[str, beam.PCollection[Outcome]]:
+        """Make the checks and ask them."""
+        checks = outcomes | "Checks" >> beam.ParDo(_ChecksFn(self._citation_threshold)).with_outputs(
+            REFUSED, main=CHECKED
+        )
+        return {
+            CHECKED: checks[CHECKED] | "Check" >> GenerateAnswers(*self._calling),
+            REFUSED: checks[REFUSED],
+        }
+
+
+class _ChecksFn(beam.DoFn):
+    def __init__(self, citation_threshold: float | None) -> None:
+        self._citation_threshold = citation_threshold
+        self._skipped = Metrics.counter(CHECKS, SKIPPED)
+
+    def process(self, outcome: Outcome) -> Iterator[AnswerCheck | beam.pvalue.TaggedOutput]:
+        for check in checks_of(outcome, self._citation_threshold):
+            if check is None:
+                self._skipped.inc()
+            elif isinstance(check, Outcome):
+                yield beam.pvalue.TaggedOutput(REFUSED, check)
+            else:
+                yield check

@@ -1,0 +1,133 @@
+"""What a call over HTTP ended in: from status, headers and body to the codes that gRPC has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from google.protobuf.duration_pb2 import Duration
+
+from transforms.generate.clients.json_messages import NotReadableError, read_json
+from transforms.generate.clients.status import CODES, NAMES, status_error
+from transforms.generate.errors import MESSAGE_TOO_LARGE, CallError
+
+# By the table in google.rpc's code.proto, where several codes share a status the one that says least. What
+# proxies on the way say of their own is added.
+_BY_STATUS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    405: "UNIMPLEMENTED",
+    408: "DEADLINE_EXCEEDED",
+    409: "ABORTED",
+    412: "FAILED_PRECONDITION",
+    413: MESSAGE_TOO_LARGE,
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_LONGEST_TEXT = 200  # characters of a body that is no status
+
+
+def http_error(
+    status: int, reason: str | None, headers: Mapping[str, str], body: bytes, deadline: float
+) -> CallError:
+    """The error of a call that was answered with an HTTP status other than success.
+
+    Args:
+        status: The HTTP status.
+        reason: The words behind it.
+        headers: The response's headers, whose names may be asked for in any case.
+        body: The response's body.
+        deadline: The attempt's deadline in seconds, for the message.
+    """
+    if 300 <= status < 400:
+        # Whoever sends us elsewhere would get the credentials and the prompt.
+        return CallError(
+            "FAILED_PRECONDITION", f"HTTP {status}: the endpoint redirects, which is not followed: correct it"
+        )
+    waits = _retry_after(headers)
+    try:
+        error = error_in(read_json(body), deadline, waits, status)
+    except NotReadableError:
+        error = None
+    if error is not None:
+        return error
+    words = body.decode(errors="replace")[:_LONGEST_TEXT].split()
+    message = " ".join([f"HTTP {status}", *([reason] if reason else []), *([":", *words] if words else [])])
+    return status_error(_code_of(status), message.replace(" :", ":"), waits, deadline)
+
+
+def error_in(
+    read: object, deadline: float, retry_after: float | None = None, status: int = 500
+) -> CallError | None:
+    """The error that JSON tells of, if it does: `{"error": {…}}`, alone or as an element of a list.
+
+    Args:
+        read: What the JSON was read into.
+        deadline: The attempt's deadline in seconds, for the message.
+        retry_after: Seconds that the headers ask to wait; those of the error itself come first.
+        status: The HTTP status, where the error has none of its own.
+    """
+    elements = read if isinstance(read, list) else [read]
+    told = next((one["error"] for one in elements if isinstance(one, dict) and "error" in one), None)
+    if not isinstance(told, dict):
+        return None
+    name, number, message = told.get("status"), told.get("code"), told.get("message")
+    if isinstance(name, str) and name in NAMES:
+        code = name
+    else:
+        # The number is that of HTTP, but a server may well write its own kind.
+        own = number if isinstance(number, int) else status
+        code = CODES[own] if own in CODES and own else _code_of(own)
+    waits = _retry_delay(told.get("details"))
+    words = message if isinstance(message, str) else ""
+    return status_error(code, words, retry_after if waits is None else waits, deadline)
+
+
+def _code_of(status: int) -> str:
+    code = _BY_STATUS.get(status)
+    if code is None:
+        code = "INVALID_ARGUMENT" if 400 <= status < 500 else "UNAVAILABLE" if status >= 500 else "UNKNOWN"
+    return code
+
+
+def _retry_delay(details: object) -> float | None:
+    """Seconds of the RetryInfo among an error's details."""
+    for detail in details if isinstance(details, list) else []:
+        if not isinstance(detail, dict) or not str(detail.get("@type")).endswith("/google.rpc.RetryInfo"):
+            continue
+        delay = Duration()
+        try:
+            delay.FromJsonString(detail.get("retryDelay"))
+        except (ValueError, TypeError, AttributeError):
+            return None
+        return max(0.0, delay.seconds + delay.nanos / 1e9)
+    return None
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that Retry-After asks to wait, in either of its forms (RFC 9110, 10.2.3)."""
+    value = headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    until = _moment(value)
+    if until is None:
+        return None
+    # By the server's clock, which need not be ours.
+    now = _moment(headers.get("Date", "")) or datetime.now(UTC)
+    return max(0.0, (until - now).total_seconds())
+
+
+def _moment(value: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment

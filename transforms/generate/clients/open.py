@@ -1,0 +1,38 @@
+"""From the settings to a client."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from transforms.generate.clients.base import Client
+from transforms.generate.errors import SetupError
+from transforms.generate.settings import CallSettings
+
+
+def open_client(settings: CallSettings) -> Client:
+    """The client of the transport that the settings name. Called on the loop that the client is used from.
+
+    Raises:
+        SetupError: There are no credentials, or the settings name a server or a version that can't be called.
+    """
+    if not settings.secure and not _is_loopback(settings.endpoint):
+        raise SetupError(f"{settings.endpoint} is not on this machine: calls without TLS stay on loopback.")
+    if settings.transport == "rest":
+        from transforms.generate.clients.rest_client import RestClient
+
+        return RestClient(settings)
+    if settings.api_version == "v1alpha":
+        raise SetupError("v1alpha is spoken over REST only: give --transport=rest.")
+    from transforms.generate.clients.grpc_client import GrpcClient
+
+    return GrpcClient(settings)
+
+
+def _is_loopback(endpoint: str) -> bool:
+    host = endpoint.rpartition(":")[0].strip("[]")
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,36 @@
+"""From a status, by whatever transport it came, to how a call ended."""
+
+from __future__ import annotations
+
+import grpc
+
+from transforms.generate.errors import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE, CallError
+
+CODES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
+"""The canonical names of google.rpc's codes, by number."""
+
+NAMES = frozenset(CODES.values()) - {"OK"}
+"""The names that an error may have."""
+
+
+def status_error(code: str, message: str, retry_after: float | None, deadline: float) -> CallError:
+    """The error of a call that ended in a status.
+
+    Args:
+        code: The status code's canonical name.
+        message: The status message.
+        retry_after: Seconds the server asked to wait, or None.
+        deadline: The attempt's deadline in seconds, for the message.
+    """
+    if code == "RESOURCE_EXHAUSTED" and "larger than max" in message:
+        return CallError(MESSAGE_TOO_LARGE, message)
+    if code == "INTERNAL" and "deserializing response" in message:
+        return CallError(UNDECODABLE_RESPONSE, message)
+    if code == "DEADLINE_EXCEEDED":
+        message = f"no answer within {deadline:g} s: {message}"
+    return CallError(code, message, retry_after)
+
+
+def undecodable(size: int) -> CallError:
+    """The error of a call whose response is no message."""
+    return CallError(UNDECODABLE_RESPONSE, f"the response of {size} bytes is no valid message")
