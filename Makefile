@@ -3,7 +3,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test lint bench clean
+.PHONY: install demo test lint bench template reference clean
+
+# For `make template`.
+PROJECT ?= PROJECT
+REGION ?= REGION
+BUCKET ?= BUCKET
 
 install: $(STAMP)
 
@@ -26,6 +31,14 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks
+
+template: $(STAMP)
+	@$(BIN)/python -m pipeline.flex_template --project=$(PROJECT) --region=$(REGION) --bucket=$(BUCKET)
+
+# What is derived from the flags and the schemas, and committed; tests say when it is out of date.
+reference: $(STAMP)
+	$(BIN)/python -m pipeline.reference
+	$(BIN)/python -m pipeline.flex_template --write
 
 clean:
 	rm -rf .venv out build dist *.egg-info

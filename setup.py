@@ -14,11 +14,12 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=find_packages(include=["pipeline*", "transforms*", "schemas*"]),
+    packages=[*find_packages(include=["pipeline*", "transforms*", "schemas*"]), "templates", "templates.sql"],
     package_data={
         "schemas": ["*.avsc"],
         "pipeline": ["samples/*.jsonl", "samples/*.json"],
         "pipeline.emulator": ["corpus/*.txt"],
+        "templates.sql": ["*.sql"],
     },
     install_requires=[
         "apache-beam[gcp]==2.77.*",

@@ -21,6 +21,7 @@ commands:
   plan        read an archive, call nothing, and say what a run would do, take and cost
   replay      ask again what failed in earlier runs
   report      show a run's answers, claims and health on one page
+  sql         print views that make one row of doubles and join what belongs together
   ledger      show what a ledger holds, or export it
   emulator    serve the Grounded Generation API on this machine, for trying out and for tests
   completion  print what makes bash, zsh or tcsh complete commands and flags
@@ -161,6 +162,15 @@ def _report(argv: list[str]) -> int:
     return report(argv)
 
 
+def _sql(argv: list[str]) -> int:
+    from pipeline.sql_command import sql, sql_parser
+
+    if _wants_help(argv):
+        sql_parser().print_help()
+        return 0
+    return sql(argv)
+
+
 def _completion(argv: list[str]) -> int:
     from pipeline.completion import completion
 
@@ -178,6 +188,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "plan": _plan,
     "replay": _replay,
     "report": _report,
+    "sql": _sql,
     "ledger": _ledger,
     "emulator": _emulator,
     "completion": _completion,

@@ -12,6 +12,7 @@ from pipeline.options import run_parser
 from pipeline.plan_options import plan_parser
 from pipeline.replay_options import replay_parser
 from pipeline.report.options import report_parser
+from pipeline.sql_command import sql_parser
 
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -42,6 +43,7 @@ def whole_parser() -> argparse.ArgumentParser:
         ("plan", plan_parser()),
         ("replay", replay_parser()),
         ("report", report_parser()),
+        ("sql", sql_parser()),
         ("ledger", ledger_parser()),
     ):
         commands.add_parser(name, help=name, parents=[flags], add_help=False)

@@ -194,7 +194,7 @@ def check_runner_flags(parser: argparse.ArgumentParser, unknown: Sequence[str]) 
     """
     if not unknown:
         return
-    beams = _runner_parser(parser.prog)
+    beams = beam_parser(parser.prog)
     _, stray = beams.parse_known_args(list(unknown))
     if not stray:
         return
@@ -207,7 +207,7 @@ def check_runner_flags(parser: argparse.ArgumentParser, unknown: Sequence[str]) 
     raise UsageError(f"There is no flag {name}: {meant}")
 
 
-def _runner_parser(prog: str) -> FlagParser:
+def beam_parser(prog: str) -> FlagParser:
     """A parser of every flag that Beam knows."""
     import apache_beam.options.pipeline_options as beam_options
 

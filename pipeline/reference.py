@@ -11,17 +11,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.flags import FlagParser
+from pipeline.flags import FlagParser, beam_parser
 from pipeline.ledger_options import ledger_parser
 from pipeline.options import run_parser
 from pipeline.plan_options import plan_parser
 from pipeline.replay_options import replay_parser
+from pipeline.report.options import report_parser
+from pipeline.sql_command import sql_parser
 from schemas.tables import SCHEMAS, TABLES
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 _RUN: Callable[[], FlagParser] = run_parser
-_OTHERS: tuple[Callable[[], FlagParser], ...] = (plan_parser, replay_parser, ledger_parser)
+_OTHERS: tuple[Callable[[], FlagParser], ...] = (
+    plan_parser,
+    replay_parser,
+    report_parser,
+    sql_parser,
+    ledger_parser,
+)
 
 
 def flags_page() -> str:
@@ -42,6 +50,16 @@ def flags_page() -> str:
             lines += ["", "Beside the flags of a run:"]
         lines += ["", *_groups(parser, shared)]
     return "\n".join(lines) + "\n"
+
+
+def whole_set_of_flags() -> set[str]:
+    """The names of all flags: ours, whatever the command, and Beam's."""
+    parsers: list[argparse.ArgumentParser] = [
+        _RUN(),
+        *(parser_of() for parser_of in _OTHERS),
+        beam_parser(""),
+    ]
+    return {name for parser in parsers for action in parser._actions for name in action.option_strings}
 
 
 def _groups(parser: argparse.ArgumentParser, left_out: frozenset[str]) -> list[str]:

@@ -155,7 +155,7 @@ def _named_chunk(source: str, chunk_indices: Sequence[int]) -> int | None:
     if not (source.isascii() and source.isdecimal() and len(source) < _LONGEST_NUMBER):
         return None
     fact_index = int(source)
-    return chunk_indices[fact_index] if fact_index <= len(chunk_indices) else None
+    return chunk_indices[fact_index] if fact_index < len(chunk_indices) else None
 
 
 _LONGEST_NUMBER = 10

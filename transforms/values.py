@@ -37,8 +37,9 @@ def score_of(
 
 def enum_name(message: Any, field: str) -> str:
     """Return the value's name, or its number as text when the installed library does not know it."""
+    kind: Any = type(message)
     number: int = getattr(message, field)
-    return _enum_names(type(message), field).get(number) or str(number)
+    return _enum_names(kind, field).get(number) or str(number)
 
 
 @cache

@@ -163,7 +163,7 @@ def _tiles(
         tiles.append((score(checks.median), "median check score", f"of {checks.scored:,} checks"))
     of_checks = summary.get("checks")
     if of_checks:
-        said = f"{of_checks['retries']:,} retries; {of_checks['failed']:,} failed, {of_checks['skipped']:,} left out"
+        said = f"{of_checks['failed']:,} checks failed, {of_checks['skipped']:,} answers left out"
         tiles.append((number(of_checks["calls"]), "calls of checks", said))
     if "failed" not in summary:
         tiles.append((number(totals.failures), "failures"))

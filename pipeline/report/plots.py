@@ -24,6 +24,7 @@ ET.register_namespace("", SVG)
 
 _CONFIG: dict[str, Any] = {
     "view": {"stroke": None},
+    "mark": {"aria": False},
     "font": FONT,
     "axis": {
         "labelColor": "var(--ink-2)",
@@ -197,7 +198,7 @@ def latencies(timeline: Timeline) -> str:
             },
         },
         {
-            "mark": {"type": "point", "filled": True, "size": 18},
+            "mark": {"type": "point", "filled": True, "size": 18, "aria": True},
             "encoding": x
             | {
                 "y": {"field": "ms", "type": "quantitative"},
@@ -247,7 +248,7 @@ def _count(title: str) -> dict[str, Any]:
 
 def _whole(across: dict[str, Any]) -> dict[str, Any]:
     """An invisible bar of full height, so that the pointer finds a small one, too."""
-    mark = {"type": "rect", "opacity": 0, "tooltip": False}
+    mark = {"type": "rect", "color": "var(--plot)", "opacity": 0, "aria": True}
     return {
         "mark": mark,
         "encoding": across | {"y": {"value": 0}, "y2": {"value": "height"}, "description": {"field": "say"}},

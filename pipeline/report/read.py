@@ -28,6 +28,7 @@ from pipeline.errors import UsageError
 from pipeline.files import cause_of, check_name, read_json, row_files
 from pipeline.formats.items import reason_of
 from pipeline.output import RUN, UNDER_WAY
+from pipeline.report.blocks import check_whole
 from pipeline.sinks import RowFile
 from schemas.tables import TABLES
 
@@ -133,18 +134,26 @@ NARROW: Mapping[str, Callable[[Names], list[Column]]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class RowsFile:
+    """An Avro file: its name, and where on this machine its bytes are found."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A run's directory as it was found.
 
     Attributes:
         directory: Its name as given.
-        files: Its Avro files by table; of `gs://`, copies of them.
+        files: Its Avro files by table.
         summary: What `run.json` says, or None where no run has finished.
         stopped: Whether a run is under way there, or was stopped.
     """
 
     directory: str
-    files: Mapping[str, tuple[str, ...]]
+    files: Mapping[str, tuple[RowsFile, ...]]
     summary: Mapping[str, Any] | None
     stopped: bool
 
@@ -157,7 +166,7 @@ def find_run(directory: str, folder: str) -> Run:
     """
     if "://" not in directory and not os.path.isdir(directory):
         there = os.path.lexists(directory)
-        said = f"{directory} is no directory" if there else f"There is no directory {directory}"
+        said = f"The file {directory} is no directory" if there else f"There is no directory {directory}"
         raise UsageError(f"{said}: name the --output of a run.")
     try:
         check_name(directory)
@@ -166,9 +175,11 @@ def find_run(directory: str, folder: str) -> Run:
         stopped = summary is None and FileSystems.exists(FileSystems.join(directory, UNDER_WAY))
         files = {table: tuple(_local(path, folder) for path in paths) for table, paths in found.items()}
     except (OSError, ValueError, GoogleAPIError, GoogleAuthError) as error:
-        raise UsageError(f"{directory} can't be read: {reason_of(cause_of(error))}; see to that.") from None
+        raise UsageError(
+            f"The directory {directory} can't be read: {reason_of(cause_of(error))}; see to that."
+        ) from None
     if not any(files.values()):
-        raise UsageError(f"{directory} holds no rows of a run: {_why_none(stopped)}.")
+        raise UsageError(f"The directory {directory} holds no rows of a run: {_why_none(stopped)}.")
     return Run(directory, files, summary, stopped)
 
 
@@ -178,17 +189,20 @@ def _why_none(stopped: bool) -> str:
     return "name the --output of a run"
 
 
-def _local(path: str, folder: str) -> str:
-    """A file of this machine with the same bytes."""
-    if "://" not in path:
-        return path
+def _local(path: str, folder: str) -> RowsFile:
+    if "://" not in path and path.isascii():
+        return RowsFile(path, path)
     copy = os.path.join(folder, f"{uuid.uuid4().hex}.avro")
+    if "://" not in path:
+        # polars takes no name that is no UTF-8.
+        os.symlink(os.path.abspath(path), copy)
+        return RowsFile(path, copy)
     with (
         FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as source,
         open(copy, "wb") as out,
     ):
         shutil.copyfileobj(source, out, 1 << 20)
-    return copy
+    return RowsFile(path, copy)
 
 
 def opened(folder: str) -> duckdb.DuckDBPyConnection:
@@ -212,20 +226,21 @@ def narrow(db: duckdb.DuckDBPyConnection, run: Run, schema: str, folder: str) ->
     db.execute(f"CREATE SCHEMA {schema}")
     for table, columns in NARROW.items():
         # Where there is none, an empty file has the columns.
-        paths = run.files[table] or (_empty(table, folder),)
-        for number, path in enumerate(paths):
+        files = run.files[table] or (_empty(table, folder),)
+        for number, file in enumerate(files):
             narrowed = os.path.join(folder, f"{schema}-{table}-{number:05d}.parquet")
-            with _readable(path):
-                rows = _scan(path)
+            with _readable(file):
+                check_whole(file.path)
+                rows = _scan(file)
                 rows.select(columns(rows.collect_schema().names())).sink_parquet(narrowed, compression="lz4")
         pattern = os.path.join(folder, f"{schema}-{table}-*.parquet").replace("'", "''")
         db.execute(f"CREATE VIEW {schema}.{table} AS SELECT * FROM read_parquet('{pattern}')")
 
 
-def _empty(table: str, folder: str) -> str:
+def _empty(table: str, folder: str) -> RowsFile:
     path = os.path.join(folder, f"empty-{table}.avro")
     RowFile(path, table).close()
-    return path
+    return RowsFile(path, path)
 
 
 def whole_rows(
@@ -240,9 +255,9 @@ def whole_rows(
     if not keys:
         return found
     wanted = pl.Series("keys", sorted(keys), dtype=pl.UInt64)
-    for path in run.files[table]:
-        with _readable(path):
-            rows = _scan(path)
+    for file in run.files[table]:
+        with _readable(file):
+            rows = _scan(file)
             there = set(rows.collect_schema().names())
             chosen = [pl.col(name) if name in there else pl.lit(None).alias(name) for name in columns]
             narrowed = rows.filter(key(*key_columns).is_in(wanted.implode()))
@@ -250,15 +265,15 @@ def whole_rows(
     return found
 
 
-def _scan(path: str) -> pl.LazyFrame:
-    return scan_avro(path, batch_size=BATCH_ROWS, glob=False)
+def _scan(file: RowsFile) -> pl.LazyFrame:
+    return scan_avro(file.path, batch_size=BATCH_ROWS, glob=False)
 
 
 @contextmanager
-def _readable(path: str) -> Iterator[None]:
+def _readable(file: RowsFile) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         raise UsageError(
-            f"The rows of {path} can't be read: {reason_of(error)}; mend the file or take it away."
+            f"The rows of {file.name} can't be read: {reason_of(error)}; mend the file or take it away."
         ) from None

@@ -26,6 +26,8 @@ _OWN = {
     "window_seconds",
     "output_shards",
 }
+# A run has a pace for checks, whether it makes any or not.
+_OF_CHECKS = {"check_requests_per_minute", "citation_threshold"}
 
 
 def replay_command(directory: str, code: str, flags: Mapping[str, Any]) -> list[str]:
@@ -37,9 +39,10 @@ def replay_command(directory: str, code: str, flags: Mapping[str, Any]) -> list[
         flags: `flags` of `run.json`, as far as they are known.
     """
     words = ["groundrows", "replay", f"--failures={directory}", f"--codes={code}"]
+    own = _OWN if flags.get("check_grounding") or flags.get("mode") == "check" else _OWN | _OF_CHECKS
     for action in replay_parser()._actions:
         name = action.dest
-        if name in _OWN or name not in flags or flags[name] in (None, action.default, [], ()):
+        if name in own or name not in flags or flags[name] in (None, action.default, [], ()):
             continue
         words += _flag(f"--{name}", flags[name], repeated=isinstance(action.default, list))
     words += [f"--output={directory}", "--append"]

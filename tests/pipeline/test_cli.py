@@ -19,7 +19,7 @@ from pipeline.emulator.process import running_emulator
 from pipeline.errors import UsageError
 from tests.pipeline.tools import Groundrows, is_one_sentence, prompts_of, rows, run_json, write_lines
 
-COMMANDS = ["run", "plan", "replay", "ledger", "emulator"]
+COMMANDS = ["run", "plan", "replay", "report", "sql", "ledger", "emulator", "completion"]
 GROUNDROWS = [sys.executable, "-c", "import sys; from pipeline.cli import main; sys.exit(main())"]
 
 

@@ -42,7 +42,7 @@ class InBigQuery:
             self._server.query(f"TRUNCATE TABLE `{self._dataset}.{table}`")
         self._filled = {row.TABLE for row in rows}
         for table in self._filled:
-            found = [json_row(row) for row in rows if row.TABLE == table]
+            found = [json_row(row) for row in rows if table == row.TABLE]
             assert self._server.client.insert_rows_json(f"{self._dataset}.{table}", found) == []
         return self._view
 

@@ -25,7 +25,7 @@ def load(tmp_path: Path) -> Iterator[Callable[..., Loaded]]:
         def load(rows: Iterable[Row], schema: str = "this") -> Loaded:
             run = find_run(str(write_run(tmp_path / schema, rows)), str(tmp_path / "narrowed"))
             narrow(db, run, schema, str(tmp_path / "narrowed"))
-            db.execute("SET schema = 'this'")
+            db.execute(f"SET schema = '{schema}'")
             return db, run
 
         yield load

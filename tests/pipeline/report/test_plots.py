@@ -46,9 +46,21 @@ def test_bars_say_what_they_stand_for():
     assert titles == [f"{each / 10:.3g} to {(each + 1) / 10:.3g}: {each * 1_000:,}" for each in range(10)]
 
 
+def test_points_say_what_they_stand_for():
+    titles = {element.text for element in ET.fromstring(DRAWN["latencies"]()).iter(f"{SVG}title")}
+    assert titles == {"median: 100 ms", "95th percentile: 200 ms"}
+
+
+def test_what_says_something_can_be_pointed_at():
+    parents = {child: element for element in ET.fromstring(DRAWN["rates"]()).iter() for child in element}
+    for element in parents:
+        if element.tag == f"{SVG}title":
+            assert parents[element].get("fill", "none") != "none"
+
+
 def test_the_limit_is_drawn_only_when_there_is_one():
-    assert "limit 60" in plots.rates(TIMELINE, 60)
-    assert "limit" not in plots.rates(TIMELINE, None)
+    assert ">limit 60<" in plots.rates(TIMELINE, 60)
+    assert ">limit" not in plots.rates(TIMELINE, None)
 
 
 def test_the_cursor_stands_at_the_threshold():

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from google.protobuf import json_format
@@ -62,6 +63,7 @@ class RestClient:
             headers=_HEADERS,
             # The attempt's own deadline covers all of it, the wait for a token included.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            proxy=_proxy_for(settings.endpoint) if settings.secure else None,
         )
 
     async def ask(self, call: Call, deadline: float) -> Reply:
@@ -136,6 +138,15 @@ class RestClient:
         if self._auth is not None:
             self._auth.close()
         await self._session.close()
+
+
+def _proxy_for(endpoint: str) -> str | None:
+    """The proxy that the environment names, which gRPC heeds as well.
+
+    aiohttp would look for itself if told to, but also for passwords in a .netrc, to send in place of ours.
+    """
+    host = endpoint.rpartition(":")[0].strip("[]")
+    return None if proxy_bypass(host) else getproxies().get("https")
 
 
 def _is_cut(body: bytes) -> bool:

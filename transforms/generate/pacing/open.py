@@ -15,7 +15,9 @@ def open_pacer(settings: CallSettings) -> Pacer:
     if settings.rate_limiter.startswith("redis://") and limit is not None:
         from transforms.generate.pacing.redis import RedisPacer
 
-        return RedisPacer(settings.rate_limiter, settings.location, calls_per_second(limit))
+        # Checks have a quota of their own, so they have a schedule of their own.
+        quota = settings.location if settings.method == "generate" else f"{settings.location}/checks"
+        return RedisPacer(settings.rate_limiter, quota, calls_per_second(limit))
     if settings.rate_limiter.startswith("envoy://"):
         from transforms.generate.pacing.envoy import EnvoyPacer
 

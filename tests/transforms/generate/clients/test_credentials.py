@@ -256,6 +256,43 @@ def test_a_server_whose_certificate_nobody_vouches_for_gets_nothing(
     assert calls(TokenServer(), key_file, tls, refused).headers == []
 
 
+@pytest.mark.parametrize(("no_proxy", "tunnels"), [("", 1), ("127.0.0.1", 0)])
+def test_the_environments_proxy_is_used_but_for_hosts_it_leaves_out(
+    key_file: Path, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, no_proxy: str, tunnels: int
+) -> None:
+    opened: list[str] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+        opened.append(target)
+        host, port = target.split(":")
+        there, back = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(65536):
+            sink.write(data)
+        sink.close()
+
+    service = Service()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+        async with serving(TokenServer()) as token_server, serving(service, tls) as address:
+            write_key(key_file, token_server)
+            monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            monkeypatch.setenv("NO_PROXY", no_proxy)
+            client = secured(address)
+            await call(client)
+            await client.close()
+            assert opened == [address] * tunnels
+        server.close()
+
+    run(scenario())
+    assert service.tokens() == ["token-1"]
+
+
 def test_without_credentials_there_is_no_client(key_file: Path) -> None:
     async def scenario() -> None:
         with pytest.raises(SetupError, match="gcloud auth application-default login") as caught:

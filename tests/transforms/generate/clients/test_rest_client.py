@@ -199,9 +199,9 @@ def test_an_empty_stream_is_a_response_without_candidates() -> None:
 
 
 def test_a_megabyte_comes_whole() -> None:
-    assert len(text_of(attempt(answering(said("ä" * 2_000_000))).response)) == 2_000_000
-    reply = attempt(answering([said("ä" * 2_000_000), said("b")]), **STREAM)
-    assert len(text_of(reply.response)) == 2_000_001
+    assert len(text_of(attempt(answering(said("ä" * 600_000))).response)) == 600_000
+    reply = attempt(answering([said("ä" * 600_000), said("b")]), **STREAM)
+    assert len(text_of(reply.response)) == 600_001
 
 
 def test_a_compressed_body_is_read() -> None:

@@ -1,0 +1,1 @@
+"""The views over the tables, a statement a file."""
