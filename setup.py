@@ -29,6 +29,9 @@ setup(
         "protobuf>=6.33,<7",
         "googleapis-common-protos>=1.70",
         "google-auth>=2.30",
+        "aiohttp>=3.11,<4",
+        "yarl>=1.18,<2",
+        "ijson>=3.3,<4",
         "fastavro>=1.12,<2",
         "pyarrow>=18",
         "cramjam>=2.9",
@@ -37,6 +40,8 @@ setup(
         "redis>=6,<9",
         "datasketches>=5.2,<6",
         "rank-bm25>=0.2.2,<0.3",
+        "rich>=14",
+        "shtab>=1.7,<2",
     ],
     extras_require={
         "query": ["duckdb>=1.3", "polars>=1.30", "polars-avro>=0.6"],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -24,7 +24,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 
 from pipeline.errors import UsageError
 from pipeline.formats.items import reason_of
-from schemas.rows import Row
+from schemas.rows import Row, encode
 from schemas.tables import TABLES
 from schemas.warehouse import (
     ShapeError,
@@ -183,26 +183,34 @@ class WriteToWarehouse(beam.PTransform):
         temp_location: A directory on `gs://` for the files that are loaded; by default the pipeline's own.
         insert: Whether to insert rows as they come, by default in a stream only. Loading needs `gs://` and
             is free; a table takes 1,500 loads a day, so whoever runs many small batches inserts.
+        tables: The tables that the rows are of: each adds its steps to the graph.
 
     Raises:
         UsageError: `dataset` is none.
     """
 
-    def __init__(self, dataset: str, temp_location: str | None = None, insert: bool | None = None) -> None:
+    def __init__(
+        self,
+        dataset: str,
+        temp_location: str | None = None,
+        insert: bool | None = None,
+        tables: Sequence[str] = TABLES,
+    ) -> None:
         super().__init__()
         self._dataset = dataset_of(dataset)
         self._temp_location = temp_location
         self._insert = insert
+        self._tables = tuple(tables)
 
     def expand(self, groups: Any) -> Any:
         """Sort the rows by table, and write each table."""
         streaming = groups.pipeline.options.view_as(StandardOptions).streaming
         insert = streaming if self._insert is None else self._insert
-        rows = groups | "By table" >> beam.ParDo(_ByTableFn(json=insert)).with_outputs(*TABLES)
+        rows = groups | "By table" >> beam.ParDo(_ByTableFn(json=insert)).with_outputs(*self._tables)
         if insert:
-            refused = [self._inserted(rows[table], table, fatal=not streaming) for table in TABLES]
+            refused = [self._inserted(rows[table], table, fatal=not streaming) for table in self._tables]
             return refused | "Refused" >> beam.Flatten()
-        for table in TABLES:
+        for table in self._tables:
             rows[table] | f"Load {table}" >> self._load(table)
         # A load job that fails fails the whole.
         return groups.pipeline | "None is refused" >> beam.Create([])
@@ -224,7 +232,7 @@ class WriteToWarehouse(beam.PTransform):
 
     def _inserted(self, rows: Any, table: str, *, fatal: bool) -> Any:
         # WriteToBigQuery would give each try of a row another insert id; its inner step takes ours.
-        insert = InsertFn(
+        insert = _InsertFn(
             batch_size=None,
             schema=table_schema(table),
             create_disposition=BigQueryDisposition.CREATE_IF_NEEDED,
@@ -251,10 +259,23 @@ class _ByTableFn(beam.DoFn):
             yield beam.pvalue.TaggedOutput(row.TABLE, self._value(row))
 
     def _value(self, row: Row) -> Any:
+        # What others say of a row that does not fit quotes it.
+        encode(row)
         if not self._json:
             return row_dict(row)
         value = json_row(row)
         return value, row_id(row.TABLE, value)
+
+
+def _tells_no_row(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("There were errors inserting to BigQuery")
+
+
+class _InsertFn(InsertFn):
+    """Beam's step without what it logs of refused rows: BigQuery's words may quote them, ours do not."""
+
+    def setup(self) -> None:
+        logging.getLogger(InsertFn.__module__).addFilter(_tells_no_row)
 
 
 class _RefusedFn(beam.DoFn):
@@ -265,6 +286,9 @@ class _RefusedFn(beam.DoFn):
         self._fatal = fatal
         self._refused = Metrics.counter(REFUSED, table)
 
+    def start_bundle(self) -> None:
+        self._told: set[tuple[str, ...]] = set()
+
     def process(self, refused: tuple[str, dict[str, Any], Any]) -> Iterator[RefusedRow]:
         table, row, errors = refused
         self._refused.inc()
@@ -272,7 +296,9 @@ class _RefusedFn(beam.DoFn):
         said = f"BigQuery refused a row of {table}, {'; '.join(reasons)}"
         if self._fatal or any(reason in _OF_THE_TABLE for reason in reasons):
             raise RefusedError(f"{said}: mend the table, then run the same command again.")
-        _LOGGER.error("%s; the row is in no table.", said)
+        if reasons not in self._told:
+            _LOGGER.error("%s; it is in no table, and there may be more of them.", said)
+            self._told.add(reasons)
         yield RefusedRow(self._table, row_id(self._table, row), reasons)
 
 

@@ -107,6 +107,7 @@ def _ready(
     pacing = pacing_of(options, beam_options)
     ledger = ledger_of(options, beam_options)
     preflight.check_sharing(options, worker_processes(beam_options), pacing[0], ledger)
+    preflight.check_budget_of_checks(options, ledger)
     if not options.is_stream:
         output.check(options.output, overwrite=options.overwrite, append=options.append)
     if options.endpoint is not None and options.endpoint.secure:
@@ -115,6 +116,7 @@ def _ready(
     # All that may be refused is refused by now: claiming the directory may remove rows.
     preflight.check_ledger(ledger, options.output)
     preflight.check_limiter(pacing[0])
+    preflight.check_topic(options.failures_topic)
     with ExitStack() as stack:
         endpoint = options.endpoint or own_emulator(options, stack)
         where = stack.enter_context(_claimed(options))

@@ -209,6 +209,11 @@ def _check_mode(flags: argparse.Namespace) -> None:
         for name in ("question_template", "request_defaults", "stream_answers", "check_grounding"):
             if getattr(flags, name):
                 raise UsageError(f"--{name} is for generating, and --mode=check does not: leave it out.")
+        if flags.append:
+            raise UsageError(
+                "--append looks for answers that are there, and --mode=check writes none: name another "
+                "--output; the ledger keeps what was checked."
+            )
     elif flags.citation_threshold is not None and not flags.check_grounding:
         raise UsageError("--citation_threshold is for checks: give --check_grounding too, or leave it out.")
     if flags.mode != "check" and flags.check_requests_per_minute is not None and not flags.check_grounding:

@@ -57,6 +57,32 @@ def check_sharing(options: RunOptions, processes: int | None, limiter: str, ledg
         )
 
 
+def check_budget_of_checks(options: RunOptions, ledger: str) -> None:
+    """Questions and the checks of their answers spend one budget, which is then counted in the ledger."""
+    if options.check_grounding and options.max_requests is not None and ledger == "none":
+        raise UsageError(
+            "--max_requests over answers and their checks is counted in the ledger, and there is none: name "
+            "one with --ledger, or leave --check_grounding out."
+        )
+
+
+def check_topic(name: str | None) -> None:
+    """Refuse a topic for failures that is not there: its messages would be tried again for ever."""
+    if name is None:
+        return
+    from google.api_core.exceptions import GoogleAPICallError, NotFound
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud.pubsub_v1 import PublisherClient
+
+    try:
+        with PublisherClient() as publisher:
+            publisher.get_topic(topic=name, timeout=CONNECT_SECONDS, retry=None)
+    except NotFound:
+        raise UsageError(f"--failures_topic={name} does not exist: create it, or name another.") from None
+    except (GoogleAPICallError, GoogleAuthError) as error:
+        raise UsageError(f"--failures_topic={name} can't be looked up: {error}.") from None
+
+
 def check_ledger(uri: str, output_path: str) -> None:
     """Find out now, rather than in a worker, whether the ledger can be used."""
     try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.emulator.options import add_flags
 from pipeline.flags import FlagParser, beam_parser
 from pipeline.ledger_options import ledger_parser
 from pipeline.options import run_parser
@@ -54,11 +55,9 @@ def flags_page() -> str:
 
 def whole_set_of_flags() -> set[str]:
     """The names of all flags: ours, whatever the command, and Beam's."""
-    parsers: list[argparse.ArgumentParser] = [
-        _RUN(),
-        *(parser_of() for parser_of in _OTHERS),
-        beam_parser(""),
-    ]
+    emulator = argparse.ArgumentParser()
+    add_flags(emulator)
+    parsers = [_RUN(), *(parser_of() for parser_of in _OTHERS), emulator, beam_parser("")]
     return {name for parser in parsers for action in parser._actions for name in action.option_strings}
 
 

@@ -27,7 +27,7 @@ from transforms.generate.ledger.uri import open_ledger
 GOOD = 1950
 BAD = 50
 KILLS = 10
-IN_FLIGHT = 8
+IN_FLIGHT = 4
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +124,8 @@ def test_killed_again_and_again(pubsub, tmp_path):
             for table in ("answers", "failures"):
                 rows(output, table)  # every file under a final name can be read to its end
         before = len(asked(log))
-        # Idle for longer than any message may be kept for one that was killed.
-        last = start(pubsub, queue, output, *flags, "--stop_when_idle=12")
+        # Started and then idle for longer, together, than a message is kept for one that was killed.
+        last = start(pubsub, queue, output, *flags, "--stop_when_idle=8")
         assert last.wait(100) == 0, said(output)
         by_this_one = asked(log)[before:]
     assert killed_at_work >= KILLS / 2, "the worker was mostly killed before it did anything"
@@ -138,6 +138,38 @@ def test_killed_again_and_again(pubsub, tmp_path):
     assert len({row["failure_id"] for row in rows(output, "failures")}) == BAD
     assert summary(output)["balanced"]
     assert pubsub.waiting(queue) == []
+
+
+def test_killed_between_writing_and_acknowledging(pubsub, tmp_path):
+    output, queue = tmp_path / "out", pubsub.new_queue(ack_deadline_seconds=10)
+    log = tmp_path / "calls.jsonl"
+    pubsub.publish(queue, [*(question(number) for number in range(20)), b"broken"])
+    failures = pubsub.new_queue()
+    with running_emulator("--port=0", "--latency=1", f"--call_log={log}") as server:
+        flags = [f"--endpoint={server.address}", f"--failures_topic={failures.topic}"]
+        child = start(pubsub, queue, output, *flags)
+        try:
+            until(lambda: log.exists() and asked(log))
+            # Telling others of the failure comes between the two, and now takes for ever.
+            pubsub.process.send_signal(signal.SIGSTOP)
+            until(lambda: rows(output, "answers"))
+        finally:
+            child.kill()
+            child.wait()
+            pubsub.process.send_signal(signal.SIGCONT)
+        child = start(pubsub, queue, output, *flags)
+        try:
+            until(lambda: len(rows(output, "answers")) == 40)
+            child.send_signal(signal.SIGTERM)
+            assert child.wait(30) == 0, said(output)
+        finally:
+            child.kill()
+            child.wait()
+    assert len(asked(log)) == 20
+    assert sorted(latest_answers(output)) == sorted((f"q{number}",) for number in range(20))
+    assert (summary(output)["answered"], summary(output)["calls"]) == (20, 0)
+    assert len({row["failure_id"] for row in rows(output, "failures")}) == 1
+    assert {message.data for message in pubsub.waiting(failures)} == {b"broken"}
 
 
 def children(pid: int) -> list[int]:

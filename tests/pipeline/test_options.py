@@ -218,6 +218,7 @@ def test_a_limiter_on_redis_with_its_limit() -> None:
         ([*LEAST, "--mode=check", "--stream_answers"], "--stream_answers"),
         ([*LEAST, "--mode=check", "--question_template={a}"], "--question_template"),
         ([*LEAST, "--mode=check", "--request_defaults=f"], "--request_defaults"),
+        ([*LEAST, "--mode=check", "--append"], "--append"),
         ([*LEAST, "--mode=ask"], "check"),
         (["--service=emulator", "--input=a"], "--output=DIR"),
         ([*LEAST, "--output="], "--output=DIR"),

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipeline.errors import UsageError
 from pipeline.options import parse_run
 from pipeline.worker import run as worker_run
 from pipeline.worker.batches import Limits
+from pipeline.worker.subscription import ACK_WAITS_SECONDS, Subscription
 from tests.pipeline.tools import is_one_sentence, prompts_of, rows, run_json
 from tests.services import PubSub, Queue, pubsub_emulator
 from transforms.generate import shared
@@ -272,6 +274,26 @@ def test_checks_go_the_same_way(pubsub, work, server, tmp_path):
     said = run_json(tmp_path / "out")
     assert (said["records_read"], said["answered"], said["failed"], said["balanced"]) == (2, 1, 1, True)
     assert len(rows(tmp_path / "out", "grounding_checks")) == said["rows"]["grounding_checks"] > 0
+
+
+def test_with_exactly_once_delivery_a_stale_acknowledgement_spoils_no_other(pubsub, monkeypatch):
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
+    queue = pubsub.new_queue(enable_exactly_once_delivery=True)
+    pubsub.publish(queue, [question(number) for number in range(3)])
+    with closing(Subscription(queue.subscription)) as subscription:
+        assert subscription.ack_seconds == 10
+        stale = [each.ack_id for each in subscription.pull(10)]
+        subscription.give_back(stale)
+        fresh = [each.ack_id for each in subscription.pull(10)]
+        assert len(stale) == len(fresh) == 3
+        assert not set(stale) & set(fresh)
+        began = time.monotonic()
+        subscription.acknowledge([*stale, *fresh])
+        # What is permanent is not tried again.
+        assert time.monotonic() - began < ACK_WAITS_SECONDS[0]
+        subscription.keep(stale)
+    time.sleep(11)
+    assert pubsub.waiting(queue) == []
 
 
 def refused(*flags: str) -> str:

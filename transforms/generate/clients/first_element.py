@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-import ijson  # type: ignore[import-untyped]
+import ijson
 
 _OPENS = frozenset({"start_map", "start_array"})
 _CLOSES = frozenset({"end_map", "end_array"})

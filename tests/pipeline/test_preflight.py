@@ -1,0 +1,42 @@
+"""What is found out before anything is called or touched; more of it is in `test_main.py`."""
+
+import pytest
+
+from pipeline import preflight
+from pipeline.errors import UsageError
+from pipeline.options import parse_run
+from tests.pipeline.tools import is_one_sentence
+from tests.services import free_port, pubsub_emulator
+
+TOPIC = "projects/demo-project/topics/bad"
+
+
+def test_a_budget_over_answers_and_checks_needs_a_ledger():
+    least = ["--service=emulator", "--input=a", "--output=o", "--max_requests=5"]
+    with pytest.raises(UsageError, match="--ledger") as refused:
+        preflight.check_budget_of_checks(parse_run([*least, "--check_grounding"]), "none")
+    assert is_one_sentence(str(refused.value))
+    preflight.check_budget_of_checks(parse_run([*least, "--check_grounding"]), "sqlite:///there")
+    preflight.check_budget_of_checks(parse_run(least), "none")
+
+
+def test_a_topic_for_failures_is_looked_up(monkeypatch):
+    with pubsub_emulator() as pubsub:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
+        with pytest.raises(UsageError, match=f"{TOPIC} does not exist") as refused:
+            preflight.check_topic(TOPIC)
+        assert is_one_sentence(str(refused.value))
+        pubsub.publisher.create_topic(name=TOPIC)
+        preflight.check_topic(TOPIC)
+
+
+def test_a_topic_that_nobody_answers_for(monkeypatch):
+    monkeypatch.setattr(preflight, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
+    with pytest.raises(UsageError, match="can't be looked up") as refused:
+        preflight.check_topic(TOPIC)
+    assert is_one_sentence(str(refused.value))
+
+
+def test_no_topic_is_no_matter():
+    preflight.check_topic(None)
