@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,9 @@ from tests.services_cloud import PROJECT, CloudStorage
 
 PACKAGE = "workflow.tar.gz"
 """What workers know the staged package as."""
+
+JOB_SECONDS = 150.0
+INSTALL_SECONDS = 100.0
 
 _JOBS = re.compile(r"/v1b3/projects/[^/]+/locations/[^/]+/jobs(?:/([^/:]+)(?:/(metrics|messages))?)?")
 # There are no credentials to find here, and looking for them takes Beam half a minute.
@@ -152,7 +156,9 @@ class Dataflow:
         job = Job(request, f"2026-01-01_00_00_00-{len(self.jobs)}")
         self.jobs.append(job)
         if self._work is not None:
-            self._threads.append(threading.Thread(target=self._carry_out, args=(job, self._work)))
+            self._threads.append(
+                threading.Thread(target=self._carry_out, args=(job, self._work), daemon=True)
+            )
             self._threads[-1].start()
         return job
 
@@ -249,16 +255,36 @@ def carry_out(python: Callable[[bytes], str], workers: int, service: Dataflow, j
         # -I: nothing of this directory and no variable of this process may help.
         environment.payload = f'{interpreter} -I -c "{_WORKER}"'.encode()
         del environment.dependencies[:]
-    told = json_format.ParseDict(job.request["environment"]["sdkPipelineOptions"], struct_pb2.Struct())
+    with tempfile.TemporaryDirectory() as directory:
+        files = [Path(directory, name) for name in ("pipeline.pb", "options.json", "counters.json")]
+        files[0].write_bytes(graph.SerializeToString())
+        files[1].write_text(json.dumps(job.options))
+        _run([sys.executable, "-m", "tests.dataflow_stand_in", str(workers), *map(str, files)], JOB_SECONDS)
+        return {tuple(key): value for key, value in json.loads(files[2].read_text())}
+
+
+def _run_graph(workers: int, graph: Path, options: Path, counters: Path) -> None:
+    """Run a graph whose environments are commands, and write its counters down.
+
+    In a process of its own: when a worker dies the runner waits for it for ever.
+    """
+    # Whole numbers have become fractions on the way through JSON, and flags do not take those.
+    said = {
+        name: str(int(value)) if isinstance(value, float) and value.is_integer() else value
+        for name, value in json.loads(options.read_text()).items()
+    }
+    told = json_format.ParseDict({"options": said}, struct_pb2.Struct())
     info = beam_provision_api_pb2.ProvisionInfo(retrieval_token="none", pipeline_options=told)
     runner = FnApiRunner(provision_info=ExtendedProvisionInfo(info))
-    runner._num_workers = workers  # otherwise taken from the flags of whoever built the graph
-    result = runner.run_via_runner_api(graph, PipelineOptions([]))
-    counters: Counters = {}
-    for counter in result.metrics().query()["counters"]:
-        key = counter.key
-        counters[(key.step, key.metric.namespace, key.metric.name)] = counter.result
-    return counters
+    runner._num_workers = workers  # otherwise taken from the flags of whoever builds the graph
+    result = runner.run_via_runner_api(
+        beam_runner_api_pb2.Pipeline.FromString(graph.read_bytes()), PipelineOptions([])
+    )
+    found = [
+        ((counter.key.step, counter.key.metric.namespace, counter.key.metric.name), counter.result)
+        for counter in result.metrics().query()["counters"]
+    ]
+    counters.write_text(json.dumps(found))
 
 
 @contextmanager
@@ -320,7 +346,19 @@ def _link(distribution: metadata.Distribution, site: Path) -> None:
             shutil.copy2(source, target)
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed: {done.stdout}{done.stderr}")
+def _run(command: list[str], seconds: float = INSTALL_SECONDS) -> None:
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        said, _ = child.communicate(timeout=seconds)
+    except BaseException:
+        os.killpg(child.pid, signal.SIGKILL)  # its own children, too
+        child.communicate()
+        raise
+    if child.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed: {said}")
+
+
+if __name__ == "__main__":
+    _run_graph(int(sys.argv[1]), *map(Path, sys.argv[2:]))

@@ -35,7 +35,7 @@ from schemas.tables import TABLES
 # Rows decoded at once, texts and all; an answer may be megabytes.
 BATCH_ROWS = 1_024
 PROMPT_CHARACTERS = 240
-MEMORY = "768MB"
+MEMORY = "512MB"
 
 Names = Sequence[str]
 Column = str | pl.Expr

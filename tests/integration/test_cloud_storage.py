@@ -135,6 +135,16 @@ def test_append_and_overwrite(
     assert not set(storage.names(f"{folder}/out/")) & set(first)
 
 
+def test_a_replay(storage: CloudStorage, folder: str) -> None:
+    source, where = storage.put(f"{folder}/in.jsonl", lines(questions(3))), storage.url(folder, "out")
+    run(f"--input={source}", f"--output={where}", "--max_requests=1")
+    assert len(rows(storage, f"{folder}/out", "answers")) == 1
+    again = (f"--failures={where}", f"--output={where}", "--append", "--quiet", "--ledger=none")
+    assert main(["replay", "--service=emulator", *again]) == 0
+    answered = [row["question_id"] for row in rows(storage, f"{folder}/out", "answers")]
+    assert sorted(answered) == ["q0", "q1", "q2"]
+
+
 ALONE = """
 import sys
 from pipeline.cli import main

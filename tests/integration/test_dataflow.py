@@ -121,7 +121,9 @@ def backfill(place: Place) -> Iterator[Submitted]:
     place.storage.put("defaults.json", json.dumps(GOOGLE_SEARCH).encode())
     work = partial(carry_out, place.python, 4)
     with dataflow(place.storage, work) as service:
-        code = main(["run", *backfill_flags(place), f"--output={place.storage.url('rows')}", *service.flags()])
+        code = main(
+            ["run", *backfill_flags(place), f"--output={place.storage.url('rows')}", *service.flags()]
+        )
         (job,) = service.jobs
         assert (code, job.error) == (0, None)
         yield Submitted(service, job)
