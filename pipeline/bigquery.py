@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 import apache_beam as beam
@@ -24,6 +22,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 
 from pipeline.errors import UsageError
 from pipeline.formats.items import reason_of
+from pipeline.source_options import Dataset, dataset_of
 from schemas.rows import Row, encode
 from schemas.tables import TABLES
 from schemas.warehouse import (
@@ -42,70 +41,11 @@ _LOGGER = logging.getLogger(__name__)
 REFUSED = "groundrows.refused"
 """Namespace of the counters of rows that BigQuery refused, which bear the tables' names."""
 
-VIEWS = (
-    "answers_latest",
-    "support_chunks_latest",
-    "claim_supports_latest",
-    "grounding_checks_latest",
-    "failures_latest",
-    "failures_open",
-    "answers_with_claims",
-    "unsupported_claims",
-    "cited_domains",
-    "cited_documents",
-    "retrieval_thresholds",
-    "failures_by_day",
-)
-"""The views, in an order in which each finds those it is made of."""
 
-# Domains stand before the project of old organisations: example.com:project.
-_DATASET = re.compile(
-    r"(?P<project>(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9])[.:](?P<dataset>[A-Za-z0-9_]{1,1024})"
-)
 # These say that the whole table can't be written, whatever the row.
 _OF_THE_TABLE = ("Not Found", "Forbidden", "Unauthorized")
 # Where this is set, Google's client goes there; whoever answers asks for no credentials.
 _STAND_IN = "BIGQUERY_EMULATOR_HOST"
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A dataset that tables are in."""
-
-    project: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.project}.{self.name}"
-
-
-def dataset_of(text: str) -> Dataset:
-    """Read `PROJECT.DATASET` or `PROJECT:DATASET`.
-
-    Raises:
-        UsageError: It is neither.
-    """
-    found = _DATASET.fullmatch(text)
-    if found is None:
-        raise UsageError(f"--bigquery_dataset={text} is no dataset: give PROJECT.DATASET.")
-    return Dataset(found["project"], found["dataset"])
-
-
-def views(dataset: str | None) -> dict[str, str]:
-    """The statements that make the views, by name, in an order in which they can be run.
-
-    Args:
-        dataset: `PROJECT.DATASET`, for BigQuery; None for names without one, as DuckDB takes them.
-
-    Raises:
-        UsageError: `dataset` is none.
-    """
-    directory = resources.files("templates.sql")
-    texts = {name: directory.joinpath(f"{name}.sql").read_text(encoding="utf-8") for name in VIEWS}
-    if dataset is None:
-        return {name: re.sub(r"`\$\{DATASET\}\.(\w+)`", r"\1", text) for name, text in texts.items()}
-    where = str(dataset_of(dataset))
-    return {name: text.replace("${DATASET}", where) for name, text in texts.items()}
 
 
 def prepare_tables(dataset: str) -> None:

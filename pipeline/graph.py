@@ -18,10 +18,11 @@ from pipeline.sources import Archive, ReadArchives
 from pipeline.stream_sinks import WriteStream
 from schemas.check import CheckSettings
 from schemas.question import RecordSettings
+from schemas.tables import TABLES
 from transforms import parse
 from transforms.check import CheckAnswers
-from transforms.flatten import FailureRows, FlattenOutcomes, FlattenSettings
-from transforms.flatten_checks import FlattenChecks
+from transforms.flatten import ANSWER_TABLES, FailureRows, FlattenOutcomes, FlattenSettings
+from transforms.flatten_checks import CHECK_TABLES, FlattenChecks
 from transforms.generate.settings import CallSettings
 from transforms.generate.stage import GenerateAnswers
 from transforms.parse import ParseChecks, ParseQuestions
@@ -49,6 +50,21 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
+class Warehouse:
+    """BigQuery tables, and the way to them.
+
+    Attributes:
+        dataset: `PROJECT.DATASET`.
+        insert: Whether rows are inserted as they come, rather than loaded from files.
+        temp_location: A directory on `gs://` for the files that are loaded, or None for the pipeline's own.
+    """
+
+    dataset: str
+    insert: bool
+    temp_location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What a graph is built from: everything was checked, and nothing is opened yet.
 
@@ -63,7 +79,7 @@ class Plan:
         failures_topic: The Pub/Sub topic that failures are published to as well, or None.
         checks: How answers are checked once they are there, or None.
         citation_threshold: From which score on such a check cites a chunk; None for the service's own.
-        warehouse: The BigQuery dataset that rows go to as well, or None.
+        warehouse: The BigQuery tables that rows go to as well, or None.
     """
 
     archives: Sequence[Archive]
@@ -76,7 +92,7 @@ class Plan:
     failures_topic: str | None = None
     checks: CallSettings | None = None
     citation_threshold: float | None = None
-    warehouse: str | None = None
+    warehouse: Warehouse | None = None
 
 
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
@@ -117,22 +133,28 @@ def add_steps(records: Any, read_failures: Any | None, plan: Plan) -> None:
     rows = outcomes | "Flatten" >> flatten
 
     groups = {"": rows}
+    tables: dict[str, Sequence[str]] = {"": CHECK_TABLES if alone else ANSWER_TABLES}
     if plan.checks is not None:
         checked = outcomes | "Check" >> CheckAnswers(plan.checks, plan.citation_threshold)
         for which, checks in checked.items():
             flattened = checks | f"Flatten {which} checks" >> FlattenChecks(plan.rows, alone=False)
             groups[f" {which} checks"] = flattened
+            tables[f" {which} checks"] = CHECK_TABLES
     for stage, failures in (("read", read_failures), ("parse", parsed[parse.FAILURES])):
         if failures is not None:
             failed = failures | f"Rows of {stage} failures" >> FailureRows(plan.rows.run_id)
             each = failed | f"Each {stage} failure" >> beam.Map(lambda row: (row,))
             groups[f" {stage} failures"] = each
+            tables[f" {stage} failures"] = ("failures",)
     if plan.stream is not None:
         groups = {"": tuple(groups.values()) | "Together" >> beam.Flatten()}
+        tables = {"": TABLES}
     elif not alone:
         rows | "Quantiles" >> WriteQuantiles(plan.output)
     for which, each in groups.items():
         each | f"Write{which}" >> _files(plan)
+        if plan.warehouse is not None:
+            each | f"Warehouse{which}" >> _warehouse(plan.warehouse, tables[which])
         if plan.failures_topic is not None:
             each | f"Publish{which}" >> PublishFailures(plan.failures_topic)
 
@@ -145,3 +167,10 @@ def _files(plan: Plan) -> beam.PTransform:
     if plan.stream is None:
         return WriteRows(plan.output)
     return WriteStream(plan.output, plan.stream.window_seconds, plan.stream.output_shards)
+
+
+def _warehouse(warehouse: Warehouse, tables: Sequence[str]) -> beam.PTransform:
+    # Here, because it takes a second and most runs don't need it.
+    from pipeline.bigquery import WriteToWarehouse
+
+    return WriteToWarehouse(warehouse.dataset, warehouse.temp_location, warehouse.insert, tables)

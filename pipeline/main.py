@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
 
 from pipeline import accounting, output, preflight, progress, sinks
 from pipeline.calls import call_settings, forget_claims, ledger_of, own_emulator, pacing_of
@@ -43,7 +43,7 @@ def run(argv: list[str]) -> int:
     options = parse_run(argv)
     if options.is_stream:
         return _run_stream(options, started)
-    preflight.check_storage((*options.inputs, options.output))
+    preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
     archives = archives_of(options.inputs)
     preflight.check_readable(archives)
     return carry_out(options, lambda _: archives, started)
@@ -88,7 +88,7 @@ def submit(options: RunOptions) -> Any:
     Raises:
         UsageError: Something is wrong with the flags; nothing was submitted.
     """
-    preflight.check_storage((*options.inputs, options.output))
+    preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
     with _ready(options, lambda _: archives_of(options.inputs)) as (pipeline, plan):
         build(pipeline, plan)
         return pipeline.run()
@@ -108,6 +108,7 @@ def _ready(
     ledger = ledger_of(options, beam_options)
     preflight.check_sharing(options, worker_processes(beam_options), pacing[0], ledger)
     preflight.check_budget_of_checks(options, ledger)
+    preflight.check_append(options, here=is_direct(beam_options))
     if not options.is_stream:
         output.check(options.output, overwrite=options.overwrite, append=options.append)
     if options.endpoint is not None and options.endpoint.secure:
@@ -117,6 +118,7 @@ def _ready(
     preflight.check_ledger(ledger, options.output)
     preflight.check_limiter(pacing[0])
     preflight.check_topic(options.failures_topic)
+    preflight.check_warehouse(options, beam_options.view_as(GoogleCloudOptions).temp_location)
     with ExitStack() as stack:
         endpoint = options.endpoint or own_emulator(options, stack)
         where = stack.enter_context(_claimed(options))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pipeline.endpoints import Endpoint, where_to_call
 from pipeline.errors import UsageError
 from pipeline.flags import EXAMPLE, FlagParser, HelpFormatter, add_run_flags, check_runner_flags
-from pipeline.source_options import Source, dataset, one_source, topic
+from pipeline.source_options import Source, dataset_of, one_source, topic
 from pipeline.uris import without_password
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def checked_options(flags: argparse.Namespace, runner_flags: tuple[str, ...], in
         window_seconds=WINDOW_SECONDS if flags.window_seconds is None else flags.window_seconds,
         output_shards=1 if flags.output_shards is None else flags.output_shards,
         failures_topic=topic(flags.failures_topic, "failures_topic"),
-        bigquery_dataset=dataset(flags.bigquery_dataset),
+        bigquery_dataset=str(dataset_of(flags.bigquery_dataset)) if flags.bigquery_dataset else None,
         overwrite=flags.overwrite,
         append=flags.append,
         max_failure_share=flags.max_failure_share,

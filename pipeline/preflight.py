@@ -66,6 +66,30 @@ def check_budget_of_checks(options: RunOptions, ledger: str) -> None:
         )
 
 
+def check_warehouse(options: RunOptions, temp_location: str | None) -> None:
+    """Make the tables that are missing, and refuse a dataset into which nothing could be written."""
+    if options.bigquery_dataset is None:
+        return
+    on_storage = any((path or "").startswith("gs://") for path in (options.output, temp_location))
+    if not options.is_stream and not on_storage:
+        raise UsageError(
+            "--bigquery_dataset is loaded from files on Cloud Storage: give --temp_location=gs://…, or an "
+            "--output there."
+        )
+    from pipeline.bigquery import prepare_tables
+
+    prepare_tables(options.bigquery_dataset)
+
+
+def check_append(options: RunOptions, *, here: bool) -> None:
+    """What is answered already is noted in a file on this machine, where workers elsewhere do not find it."""
+    if options.append and not here:
+        raise UsageError(
+            "--append works on this machine only: leave it out, and name a --ledger that the workers share, "
+            "so that what was answered is not asked again."
+        )
+
+
 def check_topic(name: str | None) -> None:
     """Refuse a topic for failures that is not there: its messages would be tried again for ever."""
     if name is None:

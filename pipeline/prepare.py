@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.calls import check_settings
-from pipeline.graph import Plan, Stream
+from pipeline.graph import Plan, Stream, Warehouse
 from pipeline.options import RunOptions
-from pipeline.output import Output
+from pipeline.output import STAGING, Output
 from pipeline.sources import Archive
 from schemas.check import CheckSettings
 from schemas.question import RecordSettings
@@ -44,8 +44,16 @@ def plan_of(
         failures_topic=options.failures_topic,
         checks=check_settings(options, calls),
         citation_threshold=options.citation_threshold,
-        warehouse=options.bigquery_dataset,
+        warehouse=_warehouse(options, where),
     )
+
+
+def _warehouse(options: RunOptions, where: Output) -> Warehouse | None:
+    if options.bigquery_dataset is None:
+        return None
+    # What is loaded lies beside the rows, where it is cleared away with the rest.
+    temp_location = where.private(STAGING, "loads") if where.path.startswith("gs://") else None
+    return Warehouse(options.bigquery_dataset, insert=options.is_stream, temp_location=temp_location)
 
 
 def stream_of(options: RunOptions) -> Stream:

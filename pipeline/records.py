@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
+from google.api_core.exceptions import GoogleAPIError
 
 from pipeline.errors import UsageError
+from pipeline.files import cause_of
+from pipeline.formats.items import reason_of
 from pipeline.options import RunOptions
 from pipeline.sources import Archive, find_archives
 from schemas.check import CheckSettings
@@ -84,5 +88,5 @@ def _text(path: str) -> str:
         with FileSystems.open(path) as file:
             text: str = file.read().decode("utf-8")
             return text
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--request_defaults={path} can't be read: {error}.") from None
+    except (OSError, UnicodeDecodeError, BeamIOError, GoogleAPIError) as error:
+        raise UsageError(f"--request_defaults={path} can't be read: {reason_of(cause_of(error))}.") from None

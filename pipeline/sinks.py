@@ -53,7 +53,8 @@ class WriteRows(beam.PTransform):
         """Write files, wait until all are whole, give them their names."""
         return (
             groups
-            | "Write" >> beam.ParDo(_WriteFn(self._output, self._rows_per_file))
+            | "Write"
+            >> beam.ParDo(_WriteFn(self._output, self._rows_per_file)).with_output_types(tuple[str, str])
             | "Together" >> beam.GroupByKey()
             | "Publish" >> beam.ParDo(PublishFn(self._output))
         )

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 _NAME = r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}"
 _PROJECT = r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*"  # an older kind has its domain before it
+# Domains stand before the project of old organisations: example.com:project.
+_DATASET = re.compile(
+    r"(?P<project>(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9])[.:](?P<dataset>[A-Za-z0-9_]{1,1024})"
+)
 _OF_STREAMS = ("id_attribute", "timestamp_attribute", "stop_when_idle", "window_seconds", "output_shards")
 
 
@@ -85,15 +89,24 @@ def topic(text: str | None, flag: str) -> str | None:
     return text
 
 
-def dataset(text: str | None) -> str | None:
-    """Check a BigQuery dataset's name; comes back as `PROJECT.DATASET`.
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset that tables are in."""
+
+    project: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.project}.{self.name}"
+
+
+def dataset_of(text: str) -> Dataset:
+    """Read `PROJECT.DATASET` or `PROJECT:DATASET`.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is neither.
     """
-    if text is None:
-        return None
-    match = re.fullmatch(rf"({_PROJECT})[.:]([A-Za-z0-9_]{{1,1024}})", text)
-    if match is None:
-        raise UsageError(f"--bigquery_dataset={text} is no dataset: write PROJECT.DATASET.")
-    return f"{match[1]}.{match[2]}"
+    found = _DATASET.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--bigquery_dataset={text} is no dataset: give PROJECT.DATASET.")
+    return Dataset(found["project"], found["dataset"])

@@ -13,6 +13,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
+from pipeline.files import cause_of
 from pipeline.formats.avro_rows import read_avro
 from pipeline.formats.codecs import Codec, decompressed
 from pipeline.formats.csv_rows import read_csv
@@ -83,7 +84,7 @@ def _match(pattern: str) -> list[str]:
         if not paths and pattern and FileSystems.exists(pattern):
             paths = [pattern]
     except Exception as error:
-        reason = reason_of(error)
+        reason = reason_of(cause_of(error))
         raise ValueError(
             f"The input {pattern!r} cannot be looked up: {reason}; check it and try again."
         ) from error

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from pipeline.flags import FlagParser, HelpFormatter
-from pipeline.source_options import dataset
+from pipeline.views import views
 
 EXAMPLE = """\
 example:
@@ -39,7 +39,5 @@ def sql(argv: Sequence[str]) -> int:
         UsageError: The dataset's name is none.
     """
     flags: argparse.Namespace = sql_parser().parse_args(list(argv))
-    from pipeline.bigquery import views
-
-    print("\n".join(views(dataset(flags.bigquery_dataset)).values()), end="")
+    print("\n".join(views(flags.bigquery_dataset).values()), end="")
     return 0

@@ -141,6 +141,7 @@ class SupportChunkRow:
     turn_index: int
     answer_id: str
     candidate_index: int
+    answered_at: datetime
     chunk_index: int
     chunk_text: str
     source: str | None
@@ -165,6 +166,7 @@ class ClaimSupportRow:
     turn_index: int
     answer_id: str
     candidate_index: int
+    answered_at: datetime
     claim_index: int
     claim_text: str
     claim_start: int | None

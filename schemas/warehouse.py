@@ -15,14 +15,14 @@ from schemas.rows import Row
 from schemas.tables import SCHEMAS
 
 TIME_COLUMNS = ("answered_at", "failed_at", "checked_at")
-"""The column that partitions a table is the first of these it has."""
+"""Every table has one of these, which partitions it."""
 
 CLUSTERED_BY = "question_id"
 
 ROW_KEYS: Mapping[str, tuple[str, ...]] = {
     "answers": ("answer_id", "answered_at"),
-    "support_chunks": ("answer_id", "run_id", "chunk_index"),
-    "claim_supports": ("answer_id", "run_id", "claim_index", "chunk_index"),
+    "support_chunks": ("answer_id", "answered_at", "chunk_index"),
+    "claim_supports": ("answer_id", "answered_at", "claim_index", "chunk_index"),
     "grounding_checks": ("check_id", "checked_at", "claim_index"),
     "failures": ("failure_id", "run_id"),
 }
@@ -63,10 +63,10 @@ def table_schema(table: str) -> dict[str, list[Column]]:
 
 
 def table_layout(table: str) -> dict[str, Any]:
-    """How BigQuery lays a table out: a partition a day, by its time column or else by arrival; clustered."""
+    """How BigQuery lays a table out: a partition for each day of its time column; clustered."""
     names = {field["name"] for field in SCHEMAS[table]["fields"]}
-    column = next((column for column in TIME_COLUMNS if column in names), None)
-    by_time = {"type": "DAY"} if column is None else {"type": "DAY", "field": column}
+    column = next(column for column in TIME_COLUMNS if column in names)
+    by_time = {"type": "DAY", "field": column}
     return {"timePartitioning": by_time, "clustering": {"fields": [CLUSTERED_BY]}}
 
 
@@ -110,8 +110,7 @@ def check_layout(there: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     partitioned = there.get("timePartitioning", {})
     wanted = ours["timePartitioning"]
     if any(partitioned.get(name) != wanted.get(name) for name in ("type", "field")):
-        by = wanted.get("field", "the time of arrival")
-        raise ShapeError(f"it should have a partition for each day of {by}")
+        raise ShapeError(f"it should have a partition for each day of {wanted['field']}")
     if there.get("clustering", {}).get("fields") != ours["clustering"]["fields"]:
         raise ShapeError(f"it should be clustered by {CLUSTERED_BY}")
 

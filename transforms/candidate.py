@@ -99,6 +99,7 @@ def candidate_rows(
     question, answer, metadata = turn.question, turn.answer, candidate.grounding_metadata
     answer_id = answer_id_of(question, answer, candidate_index)
     keys = (turn.run_id, question.question_id, answer.turn_index, answer_id, candidate_index)
+    row_keys = (*keys, answer.answered_at)
     if candidate.HasField("content"):
         answer_text = text_of(candidate)
     else:
@@ -110,7 +111,7 @@ def candidate_rows(
     uris_expire_at = answer.answered_at + URI_LIFETIME if by_google else None
 
     chunks = [
-        _chunk_row(chunk, index, keys, answer.streamed, uris_expire_at)
+        _chunk_row(chunk, index, row_keys, answer.streamed, uris_expire_at)
         for index, chunk in enumerate(metadata.support_chunks)
     ]
     supports = list(metadata.grounding_support)  # protobuf makes each anew whenever it is asked
@@ -122,7 +123,7 @@ def candidate_rows(
         cited = valid_indices(claim.support_chunk_indices, len(chunks), claim_index, oddities)
         score = score_of(claim, "support_score", oddities, f" of claim {claim_index}")
         start, end = span or _NOWHERE
-        said = (*keys, claim_index, text, start, end, score)
+        said = (*row_keys, claim_index, text, start, end, score)
         for chunk_index in cited:
             chunk = chunks[chunk_index]
             claims.append(ClaimSupportRow(*said, chunk_index, chunk.uri, chunk.title, chunk.source))
@@ -169,7 +170,7 @@ def candidate_rows(
 def _chunk_row(
     chunk: Any,
     chunk_index: int,
-    keys: tuple[str, str, int, str, int],
+    keys: tuple[str, str, int, str, int, datetime],
     streamed: bool,
     uris_expire_at: datetime | None,
 ) -> SupportChunkRow:

@@ -22,6 +22,10 @@ from transforms.generate.stage import CHECKS
 from transforms.received import read_response, writable
 
 
+CHECK_TABLES = ("grounding_checks", "failures")
+"""The tables that the outcome of a check has rows for."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckRows:
     """The rows of one check, by table.

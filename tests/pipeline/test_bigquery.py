@@ -1,10 +1,8 @@
-"""What of the warehouse needs no server: names, views as text, and what is said of a row that was refused."""
+"""What of the warehouse needs no server: names, and what is said of a row that was refused."""
 
 from __future__ import annotations
 
 import logging
-import re
-from importlib import resources
 from typing import Any
 
 import apache_beam as beam
@@ -13,8 +11,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from pipeline.bigquery import (
-    VIEWS,
-    Dataset,
     InsertFn,
     RefusedError,
     RefusedRow,
@@ -22,12 +18,11 @@ from pipeline.bigquery import (
     _ByTableFn,
     _InsertFn,
     _RefusedFn,
-    dataset_of,
-    views,
 )
 from pipeline.errors import UsageError
+from pipeline.source_options import Dataset, dataset_of
+from pipeline.views import views
 from schemas.rows import RowError
-from schemas.tables import TABLES
 from tests.pipeline.tools import is_one_sentence
 from tests.templates.rows import answer, chunk
 
@@ -70,39 +65,6 @@ def test_what_is_no_dataset(text: str) -> None:
     for refuse in (views, WriteToWarehouse):
         with pytest.raises(UsageError):
             refuse(text)
-
-
-# -- views -------------------------------------------------------------------------------------------------
-
-
-def test_every_file_is_a_view() -> None:
-    files = {file.name for file in resources.files("templates.sql").iterdir() if file.name.endswith(".sql")}
-    assert files == {f"{name}.sql" for name in VIEWS}
-
-
-@pytest.mark.parametrize("dataset", ["my-project.answers", None])
-def test_each_view_is_made_of_tables_and_earlier_views(dataset: str | None) -> None:
-    there = set(TABLES)
-    for name, statement in views(dataset).items():
-        code = re.sub(r"^--.*\n", "", statement, flags=re.MULTILINE)
-        made = f"`{dataset}.{name}`" if dataset else name
-        assert code.startswith(f"CREATE OR REPLACE VIEW {made} AS\n")
-        assert code.count(";") == 1
-        assert code.endswith(";\n")
-        assert "$" not in code
-        found = re.findall(r"(?:FROM|JOIN) (`[^`]+`|\w+)", code)
-        used = {one.strip("`").removeprefix(f"{dataset}.") for one in found} - {"UNNEST", "predicted"}
-        assert used
-        assert used <= there
-        there.add(name)
-
-
-def test_each_file_says_what_its_placeholder_is() -> None:
-    for name in VIEWS:
-        text = resources.files("templates.sql").joinpath(f"{name}.sql").read_text(encoding="utf-8")
-        head = text[: text.index("CREATE")]
-        assert all(line.startswith("-- ") for line in head.splitlines())
-        assert "${DATASET} stands for PROJECT.DATASET" in head
 
 
 # -- rows --------------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ CHUNK = SupportChunkRow(
     turn_index=0,
     answer_id="a1",
     candidate_index=0,
+    answered_at=NOON,
     chunk_index=0,
     chunk_text="",
     source=None,
@@ -82,7 +83,7 @@ CHUNK = SupportChunkRow(
     index_in_stream=None,
     uris_expire_at=NOON,
 )
-CLAIM = ClaimSupportRow("run", "q1", 0, "a1", 0, 0, "Здесь", 0, 5, None, None, None, None, None)
+CLAIM = ClaimSupportRow("run", "q1", 0, "a1", 0, NOON, 0, "Здесь", 0, 5, None, None, None, None, None)
 CHECK = GroundingCheckRow(
     run_id="run",
     question_id="q1",

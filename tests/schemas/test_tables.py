@@ -19,10 +19,10 @@ CONTRACT = {
         supported_claim_count chunk_count web_search_queries search_suggestions_html search_sdk_blob retrieval images
         model_id api_version streamed attempts latency_ms first_part_ms asked_at answered_at from_ledger uris_expire_at warnings
         metadata request_json response_json""",
-    "support_chunks": """answer_id candidate_index chunk_index chunk_text source uri title domain document_id
-        page_identifier source_metadata uris_expire_at""",
-    "claim_supports": """answer_id candidate_index claim_index claim_text claim_start claim_end support_score
-        chunk_index chunk_uri chunk_title chunk_source""",
+    "support_chunks": """answer_id candidate_index answered_at chunk_index chunk_text source uri title domain
+        document_id page_identifier source_metadata uris_expire_at""",
+    "claim_supports": """answer_id candidate_index answered_at claim_index claim_text claim_start claim_end
+        support_score chunk_index chunk_uri chunk_title chunk_source""",
     "grounding_checks": """answer_id candidate_index check_id claim_index claim_text claim_start claim_end
         grounding_check_required claim_score support_score citation_threshold citations cited_chunk_count answer_text
         api_version attempts latency_ms asked_at checked_at from_ledger warnings metadata request_json

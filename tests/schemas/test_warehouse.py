@@ -25,7 +25,7 @@ from schemas.warehouse import (
     table_layout,
     table_schema,
 )
-from tests.templates.rows import NOON, answer, check, chunk, claim, failure
+from tests.templates.rows import NOON, answer, check, chunk, claim, failure, later
 
 TIME = {"type": "long", "logicalType": "timestamp-micros"}
 PART = {"type": "record", "name": "Part", "fields": [{"name": "x", "type": "string", "doc": "An x."}]}
@@ -115,13 +115,9 @@ def test_layout(table: str) -> None:
         table_layout(table),
         {column["name"]: column for column in table_schema(table)["fields"]},
     )
-    expected = {"answers": "answered_at", "failures": "failed_at", "grounding_checks": "checked_at"}
-    by = layout["timePartitioning"]
-    assert by["type"] == "DAY"
-    if table in expected:
-        assert by["field"] == expected[table]
-    if "field" in by:
-        assert (by_name[by["field"]]["type"], by_name[by["field"]]["mode"]) == ("TIMESTAMP", "REQUIRED")
+    expected = {"failures": "failed_at", "grounding_checks": "checked_at"}.get(table, "answered_at")
+    assert layout["timePartitioning"] == {"type": "DAY", "field": expected}
+    assert (by_name[expected]["type"], by_name[expected]["mode"]) == ("TIMESTAMP", "REQUIRED")
     assert by_name[layout["clustering"]["fields"][0]]["type"] == "STRING"
 
 
@@ -181,8 +177,11 @@ def test_row_ids() -> None:
 
     assert of(answer(answer_id="a", run_id="r")) == of(answer(answer_id="a", run_id="s", from_ledger=True))
     assert of(answer(answer_id="a")) != of(answer(answer_id="b"))
-    first = {"answer_id": "a", "run_id": "r", "claim_index": 1}
+    first = {"answer_id": "a", "answered_at": NOON, "claim_index": 1}
     assert of(claim(**first, chunk_index=0)) != of(claim(**first, chunk_index=1)) != of(claim(**first))
+    for make in (chunk, claim):
+        assert of(make(answer_id="a", run_id="r")) == of(make(answer_id="a", run_id="s"))
+        assert of(make(answer_id="a", answered_at=NOON)) != of(make(answer_id="a", answered_at=later(1)))
 
 
 # -- tables that exist -------------------------------------------------------------------------------------

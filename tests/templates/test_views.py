@@ -11,8 +11,9 @@ import duckdb
 import pytest
 from polars_avro import scan_avro
 
-from pipeline.bigquery import prepare_tables, views
+from pipeline.bigquery import prepare_tables
 from pipeline.sinks import RowFile
+from pipeline.views import views
 from schemas.rows import Retrieval, Row
 from schemas.tables import TABLES
 from schemas.warehouse import json_row
@@ -110,22 +111,56 @@ def test_an_answer_delivered_again_is_one_answer(engine: Engine) -> None:
     ]
 
 
-def test_chunks_and_claims_are_those_of_the_newest_response(engine: Engine) -> None:
-    rows: list[Row] = [
-        answer(answer_id="a", run_id="old", answered_at=later(0)),
-        answer(answer_id="a", run_id="new", answered_at=later(1)),
-    ]
-    for run_id, count in (("old", 3), ("new", 2), ("new", 2)):
+@pytest.mark.parametrize("newer_run", ["later", "same"])
+def test_chunks_and_claims_are_those_of_the_newest_response(engine: Engine, newer_run: str) -> None:
+    old, new = (
+        {"answer_id": "a", "run_id": "same", "answered_at": later(0)},
+        {"answer_id": "a", "run_id": newer_run, "answered_at": later(1)},
+    )
+    rows: list[Row] = [answer(**old), answer(**new)]
+    for response, count in ((old, 3), (new, 2), (new, 2)):
         for index in range(count):
-            rows.append(
-                chunk(answer_id="a", run_id=run_id, chunk_index=index, chunk_text=f"{run_id} {index}")
-            )
-            rows.append(claim(answer_id="a", run_id=run_id, claim_index=0, chunk_index=index))
-        rows.append(claim(answer_id="a", run_id=run_id, claim_index=1, chunk_index=None))
+            text = f"{index} of {count}"
+            rows.append(chunk(**response, chunk_index=index, chunk_text=text))
+            rows.append(claim(**response, claim_index=0, claim_text=text, chunk_index=index))
+        rows.append(claim(**response, claim_index=1, claim_text=f"of {count}", chunk_index=None))
     view = engine.holding(rows)
-    assert sorted(view("support_chunks_latest", "run_id, chunk_text")) == [("new", "new 0"), ("new", "new 1")]
-    found = view("claim_supports_latest", "run_id, claim_index, COALESCE(chunk_index, -1)")
-    assert sorted(found) == [("new", 0, 0), ("new", 0, 1), ("new", 1, -1)]
+    found = view("support_chunks_latest", "run_id, chunk_text")
+    assert sorted(found) == [(newer_run, "0 of 2"), (newer_run, "1 of 2")]
+    found = view("claim_supports_latest", "run_id, claim_index, claim_text, COALESCE(chunk_index, -1)")
+    assert sorted(found) == [
+        (newer_run, 0, "0 of 2", 0),
+        (newer_run, 0, "1 of 2", 1),
+        (newer_run, 1, "of 2", -1),
+    ]
+
+
+def test_the_same_response_written_by_two_runs_has_its_chunks_once(engine: Engine) -> None:
+    asked = {"answer_id": "a", "run_id": "r2", "answered_at": later(1)}
+    again = {**asked, "run_id": "r1"}
+    lost = {"answer_id": "b", "answered_at": later(1)}
+    view = engine.holding(
+        [
+            answer(**asked),
+            answer(**again, from_ledger=True),
+            *(chunk(**run, chunk_index=0) for run in (asked, again)),
+            *(claim(**run, claim_index=index) for run in (asked, again) for index in (0, 1)),
+            # The answer's row of one run and the others of another are left, as after rows that were dropped
+            # as delivered before.
+            answer(**lost, run_id="r1"),
+            chunk(**lost, run_id="r2", chunk_index=0),
+            claim(**lost, run_id="r2", claim_index=0),
+        ]
+    )
+    assert sorted(view("support_chunks_latest", "answer_id, run_id, chunk_index")) == [
+        ("a", "r2", 0),
+        ("b", "r2", 0),
+    ]
+    assert sorted(view("claim_supports_latest", "answer_id, run_id, claim_index")) == [
+        ("a", "r2", 0),
+        ("a", "r2", 1),
+        ("b", "r2", 0),
+    ]
 
 
 def test_a_check_is_all_rows_of_its_newest_response(engine: Engine) -> None:

@@ -84,6 +84,7 @@ def support(**changes: Any) -> ClaimSupportRow:
         turn_index=0,
         answer_id="a",
         candidate_index=0,
+        answered_at=NOON,
         claim_index=0,
         claim_text="Because.",
         claim_start=0,
@@ -104,6 +105,7 @@ def chunk(**changes: Any) -> SupportChunkRow:
         turn_index=0,
         answer_id="a",
         candidate_index=0,
+        answered_at=NOON,
         chunk_index=0,
         chunk_text="The passage that says so.",
         source=None,
@@ -181,7 +183,12 @@ def marked_answer(name: str, text: str, claims: Sequence[tuple[str, bool]], **ch
         "support_coverage": covered / len(text) if text else None,
     }
     row: AnswerRow = answer(**(fields | changes))
-    own = {"run_id": row.run_id, "question_id": name, "answer_id": row.answer_id}
+    own: dict[str, Any] = {
+        "run_id": row.run_id,
+        "question_id": name,
+        "answer_id": row.answer_id,
+        "answered_at": row.answered_at,
+    }
     rows: list[Row] = [row]
     for index, (claim, has) in enumerate(claims):
         start = text.index(claim)
