@@ -5,6 +5,8 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+QUERY = ["duckdb>=1.3", "polars>=1.30", "polars-avro>=0.6"]
+REPORT = [*QUERY, "jinja2>=3.1,<4", "markupsafe>=3", "vl-convert-python>=1.7,<2"]
 
 setup(
     name="groundrows",
@@ -19,6 +21,7 @@ setup(
         "schemas": ["*.avsc"],
         "pipeline": ["samples/*.jsonl", "samples/*.json"],
         "pipeline.emulator": ["corpus/*.txt"],
+        "pipeline.report": ["page/*.html", "page/*.css", "page/*.js"],
         "templates.sql": ["*.sql"],
     },
     install_requires=[
@@ -44,13 +47,15 @@ setup(
         "shtab>=1.7,<2",
     ],
     extras_require={
-        "query": ["duckdb>=1.3", "polars>=1.30", "polars-avro>=0.6"],
+        "query": QUERY,
+        "report": REPORT,
         "dev": [
-            "duckdb>=1.3",
+            *REPORT,
+            "axe-playwright-python>=0.1.4",
+            "gcp-storage-emulator>=2024.8",
             "hypothesis>=6.100",
             "mypy>=1.15",
-            "polars>=1.30",
-            "polars-avro>=0.6",
+            "playwright>=1.50",
             "pytest>=8.3",
             "pytest-timeout>=2.3",
             "ruff>=0.11",

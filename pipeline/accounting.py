@@ -120,6 +120,25 @@ def _checks(counters: Mapping[tuple[str, str], int]) -> CheckAccount:
     )
 
 
+def too_many_failed(account: Account, max_failure_share: float, output: Output) -> str | None:
+    """The sentence for a run in which too much failed; None where it did not.
+
+    Args:
+        account: What the run did.
+        max_failure_share: Which share of the records may fail. Nothing but failures is always too much.
+        output: Where its rows are.
+    """
+    if not account.failed:
+        return None
+    nothing_but_failures = account.failed == account.records_read - account.duplicates
+    if not nothing_but_failures and account.failed / account.records_read <= max_failure_share:
+        return None
+    return (
+        f"Too many records failed, {account.failed:,} of {account.records_read:,}; the rows in "
+        f"{output.table('failures')} say why."
+    )
+
+
 def counters_of(result: Any) -> dict[tuple[str, str], int]:
     """The counters of a finished job, summed over its steps."""
     found: dict[tuple[str, str], int] = {}

@@ -157,8 +157,12 @@ def _report(argv: list[str]) -> int:
 
         report_parser().print_help()
         return 0
-    from pipeline.report.command import main as report
-
+    try:
+        from pipeline.report.command import main as report
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"A report needs the package {missing.name}: install groundrows[report], which brings it."
+        ) from None
     return report(argv)
 
 

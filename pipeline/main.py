@@ -178,18 +178,8 @@ def _close_run(plan: Plan, options: RunOptions, result: Any, started: float, als
             file=sys.stderr,
         )
         return 1
-    if _failed_too_often(account, options.max_failure_share):
-        print(
-            f"Too many records failed, {account.failed:,} of {account.records_read:,}; the rows in "
-            f"{where.table('failures')} say why.",
-            file=sys.stderr,
-        )
+    complaint = accounting.too_many_failed(account, options.max_failure_share, where)
+    if complaint is not None:
+        print(complaint, file=sys.stderr)
         return 3
     return 0
-
-
-def _failed_too_often(account: accounting.Account, max_failure_share: float) -> bool:
-    if not account.failed:
-        return False
-    nothing_but_failures = account.failed == account.records_read - account.duplicates
-    return nothing_but_failures or account.failed / account.records_read > max_failure_share

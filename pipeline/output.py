@@ -90,11 +90,11 @@ def check(path: str, *, overwrite: bool, append: bool) -> None:
     Raises:
         UsageError: It may not; `claimed` would say the same.
     """
-    with _errors_named(path):
+    with errors_named(path):
         check_name(path)
         _begun(path, overwrite=overwrite, append=append)
         if "://" not in path:
-            _check_writable(path)
+            check_writable(path)
 
 
 @contextmanager
@@ -106,16 +106,21 @@ def claimed(path: str, *, overwrite: bool, append: bool) -> Iterator[Output]:
             it can't be written.
     """
     with ExitStack() as stack:
-        with _errors_named(path):
+        with errors_named(path):
             check_name(path)
-            stack.enter_context(_locked(path))
+            stack.enter_context(locked(path))
             output = _begun(path, overwrite=overwrite, append=append)
             _make_way(output)
         yield output
 
 
 @contextmanager
-def _errors_named(path: str) -> Iterator[None]:
+def errors_named(path: str) -> Iterator[None]:
+    """Name the output in whatever goes wrong with its files while the block lasts.
+
+    Raises:
+        UsageError: In place of an error of the file system, of what was found there, or of credentials.
+    """
     try:
         yield
     except (OSError, ValueError, GoogleAPIError, GoogleAuthError) as error:
@@ -124,7 +129,12 @@ def _errors_named(path: str) -> Iterator[None]:
         ) from error
 
 
-def _check_writable(path: str) -> None:
+def check_writable(path: str) -> None:
+    """Find out, without making anything, whether a local directory can hold a run.
+
+    Raises:
+        ValueError: It can't; the text says why.
+    """
     if path != path.encode("utf-8", "replace").decode():
         raise ValueError("the names of its files would be no UTF-8")
     for name in ("", PRIVATE, *TABLES):
@@ -179,7 +189,7 @@ def _make_way(output: Output) -> None:
     for file in _all_row_files(path):
         if file not in output.kept_files:
             delete(file)
-    _remove_staging(output)
+    remove_staging(output)
 
 
 def _stopped(path: str, *, or_none: bool = False) -> Output | None:
@@ -238,12 +248,13 @@ def ledger_in(path: str) -> str | None:
 
 def finish(output: Output, summary: dict[str, Any]) -> None:
     """Write `run.json`, which says that the run has finished, and tidy up behind it."""
-    _remove_staging(output)
+    remove_staging(output)
     _write_json(output, RUN, summary)
     delete(FileSystems.join(output.path, UNDER_WAY))
 
 
-def _remove_staging(output: Output) -> None:
+def remove_staging(output: Output) -> None:
+    """Remove what a run had begun and not finished: files without a final name, and its scratch."""
     for directory in {output.private(STAGING), output.scratch}:
         remove_directory(directory)
 
@@ -266,8 +277,12 @@ def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """Keep a second run on this machine out; the lock goes with the process, however it ends."""
+def locked(path: str) -> Iterator[None]:
+    """Keep a second run on this machine out; the lock goes with the process, however it ends.
+
+    Raises:
+        UsageError: Another run holds it.
+    """
     if "://" in path:
         yield
         return

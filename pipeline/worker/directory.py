@@ -37,10 +37,10 @@ def check(path: str, *, overwrite: bool, append: bool) -> None:
             "--overwrite would remove rows whose messages are acknowledged and do not come again: leave it "
             "out, or name another directory."
         )
-    with output._errors_named(path):
+    with output.errors_named(path):
         _begun(path, append=append)
         if "://" not in path:
-            output._check_writable(path)
+            output.check_writable(path)
 
 
 @contextmanager
@@ -55,13 +55,13 @@ def claimed(path: str, *, append: bool) -> Iterator[Output]:
             to it, or it can't be written.
     """
     with ExitStack() as stack:
-        with output._errors_named(path):
-            stack.enter_context(output._locked(path))
+        with output.errors_named(path):
+            stack.enter_context(output.locked(path))
             where = _begun(path, append=append)
             make_directory(where.private())
             _write_mark(where)
             delete(FileSystems.join(path, output.RUN))
-            output._remove_staging(where)
+            output.remove_staging(where)
         yield where
 
 

@@ -91,7 +91,6 @@ def run_worker(options: RunOptions, started: float) -> int:
             limits=limits_for(options),
             scratch=where.scratch,
             publish_failures=publish_failures,
-            forget_claims=lambda: engine.ledger.forget_claims(calls.run_id),
             idle_seconds=options.stop_when_idle,
         )
         worker, ended_by = _work(task, quiet=options.quiet)
@@ -175,17 +174,8 @@ def _close(
     if not account.balanced:
         print(f"The count law does not hold: {account}; this is a bug, please report it.", file=sys.stderr)
         return 1
-    return _share_code(account, options.max_failure_share, where)
-
-
-def _share_code(account: accounting.Account, max_failure_share: float, where: Output) -> int:
-    nothing_but_failures = account.failed == account.records_read - account.duplicates
-    too_many = nothing_but_failures or account.failed / account.records_read > max_failure_share
-    if not account.failed or not too_many:
-        return 0
-    print(
-        f"Too many records failed, {account.failed:,} of {account.records_read:,}; the rows in "
-        f"{where.table('failures')} say why.",
-        file=sys.stderr,
-    )
-    return 3
+    complaint = accounting.too_many_failed(account, options.max_failure_share, where)
+    if complaint is not None:
+        print(complaint, file=sys.stderr)
+        return 3
+    return 0

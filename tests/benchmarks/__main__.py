@@ -19,6 +19,7 @@ BENCHMARKS = (
     "crash",
     "quota",
     "follow",
+    "report",
 )
 
 

@@ -28,7 +28,7 @@ from pipeline.output import Output
 from schemas.question import RecordSettings
 from schemas.record import Record
 from tests.dataflow_stand_in import PACKAGE, Dataflow, Job, carry_out, dataflow, fresh_environment
-from tests.integration.runs import GOOGLE_SEARCH, calls, comparable, rows, summary
+from tests.integration.runs import GOOGLE_SEARCH, comparable, rows, summary
 from tests.integration.test_main_job import questions
 from tests.pipeline.streams import Come, play
 from tests.services_cloud import CloudStorage, cloud_storage
