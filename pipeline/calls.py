@@ -107,6 +107,7 @@ def call_settings(
         transport=options.transport,  # type: ignore[arg-type]
         method=options.mode,  # type: ignore[arg-type]
         stream_answers=options.stream_answers,
+        release_failed=options.is_stream,
     )
 
 

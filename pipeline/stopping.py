@@ -1,16 +1,21 @@
-"""Ctrl-C and SIGTERM: the work ends at once and in order, and what was begun can be taken up."""
+"""Ctrl-C and SIGTERM: the work ends in order, and what was begun can be taken up.
+
+Calls that are out are paid for, so their answers are waited for, unless a second signal says not to.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 SENTENCE = "Stopped; the same command run again takes it up where it is."
+WAITING = "Stopping when the calls that are out have ended, {calls} now; a second signal stops at once."
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_stop_calling: list[Callable[[], int]] = []
 
 
 @contextmanager
@@ -27,6 +32,8 @@ def watched() -> Iterator[list[int]]:
             os.write(2, f"{SENTENCE}\n".encode())
             os._exit(1)
         came.append(signum)
+        if calls := sum(stop_calling() for stop_calling in _stop_calling):
+            os.write(2, f"{WAITING.format(calls=calls)}\n".encode())
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
@@ -42,3 +49,18 @@ def watched() -> Iterator[list[int]]:
     finally:
         for each in ours:
             signal.signal(each, before[each])
+
+
+@contextmanager
+def stopped_first(stop_calling: Callable[[], int]) -> Iterator[None]:
+    """Have a signal stop the calling before it interrupts anything, as long as the block lasts.
+
+    Args:
+        stop_calling: Called from the signal's handler; it lets no more calls out, and returns for how many
+            the end of the work will wait.
+    """
+    _stop_calling.append(stop_calling)
+    try:
+        yield
+    finally:
+        _stop_calling.remove(stop_calling)

@@ -116,6 +116,7 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
             f"to ask the failed ones again: groundrows replay {_flag('failures', output)} "
             f"{_flag('output', output)} --append, with the other flags of this run but --input"
         )
+    lines.append(f"to look at them: groundrows report {shlex.quote(output)}")
     return "\n".join(lines)
 
 

@@ -58,7 +58,6 @@ SERVICES = {
     for service in (
         Service("redis-server", lambda: shutil.which("redis-server"), "apt-get install redis-server"),
         Service("chromium", lambda: shutil.which("chromium"), "apt-get install chromium"),
-        Service("chromedriver", lambda: shutil.which("chromedriver"), "apt-get install chromium-driver"),
         Service(
             "Pub/Sub emulator",
             _pubsub_emulator,

@@ -44,7 +44,6 @@ class Task:
         limits: When a batch is full.
         scratch: A directory on this machine for batches under way.
         publish_failures: Tells others of failures before their messages are acknowledged.
-        forget_claims: Starts the search for duplicates afresh.
         idle_seconds: After how long without a message the work is over; None for never.
     """
 
@@ -54,7 +53,6 @@ class Task:
     limits: Limits
     scratch: str
     publish_failures: Callable[[Iterable[FailureRow]], None]
-    forget_claims: Callable[[], None]
     idle_seconds: float | None = None
 
 
@@ -67,14 +65,12 @@ class Done:
         sketches: What is known of the answers.
         batches: How many batches.
         unasked: Messages that were given back, since calling had stopped before their turn.
-        failed_calls: Whether a question failed that may be asked again under another message.
     """
 
     counters: Counter[tuple[str, str]] = field(default_factory=Counter)
     sketches: Sketches = field(default_factory=Sketches)
     batches: int = 0
     unasked: int = 0
-    failed_calls: bool = False
 
     def add(self, other: Done) -> None:
         """Take in what another batch did."""
@@ -82,7 +78,6 @@ class Done:
         self.sketches.merge(other.sketches)
         self.batches += other.batches
         self.unasked += other.unasked
-        self.failed_calls |= other.failed_calls
 
 
 class Worker:
@@ -182,11 +177,6 @@ class Worker:
         except Exception as error:
             self.error = self.error or error
             self._give_back(messages)
-        if self.done.failed_calls and not self._running:
-            # What failed may be published anew, and would be taken for a duplicate of what failed. Not while
-            # anything runs: the same question may be among it.
-            self._task.forget_claims()
-            self.done.failed_calls = False
         # A graph is full of cycles that hold the batch's messages; left alone they pile up for minutes. What
         # was there before the first batch is frozen, so this takes some 20 ms.
         gc.collect()
@@ -203,7 +193,6 @@ class Worker:
         counters = run_batch([held.record for held in messages], plan, task.runner_flags)
         done = Done(Counter(counters), measure(batch), batches=1)
         rows = list(failures(batch))
-        done.failed_calls = any(row.stage == "generate" for row in rows)
         publish(batch, task.plan.output)
         failed = {row.origin for row in rows}
         # Calling has stopped, for good: a queue must not be burned.

@@ -288,6 +288,25 @@ def test_a_template_updates_a_running_stream_and_leaves_its_rows_alone(
     assert {place.storage.url(name) for name in place.storage.names("stream/")} >= {written, waiting}
 
 
+def test_a_templates_launcher_finds_the_job_where_it_looks_for_it(place: Place, stream: Submitted) -> None:
+    # A launcher does not submit: it names a file, and hands what it finds there to the service.
+    before = len(stream.service.jobs)
+    found = "staging/template_launches/1/job_object"
+    parameters = [
+        f"--input={place.storage.put('launched/questions.jsonl', archive(1))}",
+        f"--output={place.storage.url('launched/rows')}",
+        f"--location={LOCATION}",
+        "--sdk_container_image=example.invalid/groundrows:1",
+        f"--template_location={place.storage.url(found)}",
+    ]
+    assert launch.main([*parameters, *stream.service.flags()]) == 0
+    job = json.loads(place.storage.get(found))
+    assert job["type"] == "JOB_TYPE_BATCH"
+    graph = stream.service.staged(job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"])
+    assert b"Generate/CallGroups" in graph
+    assert len(stream.service.jobs) == before
+
+
 # -- what becomes of it --------------------------------------------------------------------------------------
 
 

@@ -136,6 +136,7 @@ def test_for_people() -> None:
         "rows in out: 12,000 answers, 30,000 support_chunks, 20,000 claim_supports, 300 failures",
         "to ask the failed ones again: groundrows replay --failures=out --output=out --append, with the "
         "other flags of this run but --input",
+        "to look at them: groundrows report out",
     ]
 
 
@@ -153,9 +154,10 @@ def test_records_that_can_not_be_asked_are_not_worth_a_replay() -> None:
 
 
 def test_the_command_it_names_can_be_pasted() -> None:
-    line = for_people(summary_of(), "my out/[1]'").splitlines()[-1]
-    words = shlex.split(line.partition(": ")[2].partition(", with")[0])
+    replay, look = for_people(summary_of(), "my out/[1]'").splitlines()[-2:]
+    words = shlex.split(replay.partition(": ")[2].partition(", with")[0])
     assert words == ["groundrows", "replay", "--failures=my out/[1]'", "--output=my out/[1]'", "--append"]
+    assert shlex.split(look.partition(": ")[2]) == ["groundrows", "report", "my out/[1]'"]
 
 
 def test_a_directory_whose_name_is_no_utf8_can_be_printed() -> None:

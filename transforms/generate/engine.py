@@ -19,7 +19,7 @@ from schemas.question import Question
 from transforms.generate.answered import AnsweredTurns, delivered_turns
 from transforms.generate.attempts import Attempts, GaveUp, Line, Success
 from transforms.generate.breaker import Breaker
-from transforms.generate.budget import CHUNK, Budget, budget_scope
+from transforms.generate.budgets import Budgets
 from transforms.generate.clients.base import Call, Client
 from transforms.generate.clients.open import open_client
 from transforms.generate.commit import GroupCommit
@@ -27,8 +27,8 @@ from transforms.generate.conversation import is_over
 from transforms.generate.errors import SetupError
 from transforms.generate.gate import Gate, Slots
 from transforms.generate.halt import Halt
-from transforms.generate.job import Job, answer_of, claimed, look_up, model_of, next_job
-from transforms.generate.ledger.base import Entry, Ledger, LedgerError
+from transforms.generate.job import Job, answer_of, claimed, entry_of, look_up, next_job, release
+from transforms.generate.ledger.base import Ledger, LedgerError
 from transforms.generate.ledger.uri import open_ledger
 from transforms.generate.outcomes import failed, internal_error, not_attempted, outcome_of, skipped
 from transforms.generate.pacing.base import Pacer
@@ -77,8 +77,11 @@ class Engine:
         self._slots = Slots(settings.max_in_flight)
         self._breaker = Breaker()
         self._lines: dict[int, Line] = {}
-        self._budgets: dict[str, Budget] = {}
+        self._budgets = Budgets(
+            settings, self.ledger, self._executor, lambda reason: self.attempts.stop(reason)
+        )
         self._claims_failed = False
+        self._ending = False
         self._asking: dict[bytes, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._signalled = 0
@@ -120,6 +123,8 @@ class Engine:
             shard: Whose share of the rate and the budget pays.
         """
         basket.expect(len(batch))
+        if self._ending:
+            return
         jobs = self._look_up(self._leave_out(batch, basket), basket)
         if jobs:
             self._backlog.add(len(jobs))
@@ -128,7 +133,7 @@ class Engine:
     def settle(self) -> None:
         """Give back reserved calls when nothing is in the air; called when a bundle has been drained."""
         if self.settings.max_requests is not None and self._backlog.taken == 0:
-            self._on_loop(self._settle())
+            self._on_loop(self._budgets.settle())
 
     @property
     def throttled_seconds(self) -> float:
@@ -143,8 +148,27 @@ class Engine:
             self._signalled += seconds
             return seconds
 
+    def stop_calling(self) -> int:
+        """Let no more calls out, for good, without waiting; safe in a signal's handler.
+
+        Outcomes come no more. What is out goes on, and its response is kept; `close` waits for that.
+
+        Returns:
+            How many calls will be waited for.
+        """
+        self._loop.call_soon_threadsafe(self._let_none_out)
+        return self._worth_waiting_for
+
+    @property
+    def _worth_waiting_for(self) -> int:
+        return 0 if self.settings.ledger == "none" else self.attempts.out
+
     def close(self) -> None:
-        """Stop calling, give back what is held, and let go of everything; what is in the air is dropped."""
+        """Stop calling, give back what is held, and let go of everything.
+
+        Calls that are out are paid for: where there is a ledger they may end first, which takes no longer
+        than an attempt's deadline. Everything else in the air is dropped.
+        """
         try:
             self._on_loop(self._close())
         finally:
@@ -232,39 +256,8 @@ class Engine:
             gate = Gate(self._slots, self._pacer_of(settings), paced=not unlimited, breaker=self._breaker)
             if self.halt.reason is not None:
                 gate.halt()
-            line = self._lines[shard] = Line(gate, self._budget(shard))
+            line = self._lines[shard] = Line(gate, self._budgets.of(shard))
         return line
-
-    def _budget(self, shard: int) -> Budget | None:
-        settings = self.settings
-        total = settings.max_requests
-        if total is None:
-            return None
-        scope, limit = budget_scope(settings, shard), total
-        if scope in self._budgets:
-            # One for all lines of a scope: what one of them holds in reserve another may use.
-            return self._budgets[scope]
-        if scope != settings.run_id:
-            limit = total // settings.pacing_shards + (shard < total % settings.pacing_shards)
-
-        async def reserve(count: int) -> int:
-            try:
-                return await self._in_executor(self.ledger.reserve, scope, limit, count)
-            except LedgerError as error:
-                self.attempts.stop(str(error))
-                return 0
-
-        async def give_back(count: int) -> None:
-            try:
-                await self._in_executor(self.ledger.give_back, scope, count)
-            except LedgerError as error:
-                # Forfeited; nothing is called too often for it.
-                _LOGGER.warning("%s", error)
-
-        # Without a ledger the count may move to another worker, and a reserve would stay behind.
-        chunk = 1 if settings.ledger == "none" else CHUNK
-        budget = self._budgets[scope] = Budget(reserve, give_back, chunk)
-        return budget
 
     async def _in_executor(self, function: Callable[..., _T], *args: Any) -> _T:
         return await self._loop.run_in_executor(self._executor, function, *args)
@@ -275,9 +268,22 @@ class Engine:
         except Exception as error:
             failure = failed(job.question, len(job.answers), internal_error(error))
             outcome = outcome_of(job, job.answers, failure, (), 0)
+        if self._ending:
+            return  # whoever waited for it has been interrupted, and must not go on without answers
+        if outcome.failure is not None and self.settings.release_failed:
+            await self._release(job.question)
         # In this order, so that a bundle that has its last outcome finds nothing of its own in the air.
         self._backlog.remove_one()
         self._deliver(basket, job.ticket, outcome)
+
+    async def _release(self, question: Question) -> None:
+        if self._claims_failed:
+            return
+        try:
+            await self._in_executor(release, self.ledger, self.settings.run_id, question)
+        except LedgerError as error:
+            self._claims_failed = True
+            self.attempts.stop(str(error))
 
     async def _ask_turns(self, job: Job, shard: int) -> Outcome:
         answers = job.answers
@@ -340,40 +346,31 @@ class Engine:
     async def _keep(self, job: Job, success: Success) -> None:
         if self.settings.ledger == "none":
             return
-        entry = Entry(
-            key=job.key,
-            question_id=job.question.question_id,
-            turn_index=len(job.answers),
-            model_id=model_of(job),
-            response=success.reply.response,
-            attempts=success.attempts,
-            latency_ms=success.latency_ms,
-            asked_at=success.asked_at,
-            answered_at=success.answered_at,
-            first_part_ms=success.reply.first_part_ms,
-            unread_json=success.reply.unread_json,
-        )
         try:
-            await self._commit.put(entry)
+            await self._commit.put(entry_of(job, success))
         except LedgerError as error:
             # The answer is here and stays; but what can't be kept must not be paid for.
             self.attempts.stop(str(error))
 
+    def _let_none_out(self) -> None:
+        self._ending = True
+        self.attempts.stop("Calling has ended.")
+
     def _turn_everybody_away(self) -> None:
-        _LOGGER.error("%s", self.halt.reason)
+        if not self._ending:
+            _LOGGER.error("%s", self.halt.reason)
         for line in self._lines.values():
             line.gate.halt()
 
-    async def _settle(self) -> None:
-        for budget in list(self._budgets.values()):
-            await budget.settle()
-
     async def _close(self) -> None:
+        self._let_none_out()
+        if self._worth_waiting_for:
+            await asyncio.wait(self._tasks, timeout=self.settings.deadline_seconds)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._commit.flush()  # what has arrived is paid for
-        await self._settle()
+        await self._budgets.settle()
         async with AsyncExitStack() as closing:  # each of them, whatever becomes of the others
             closing.push_async_callback(self.attempts.client.close)
             for line in self._lines.values():

@@ -109,6 +109,11 @@ def claimed(ledger: Ledger, run_id: str, questions: Sequence[Question]) -> list[
     return [is_first(key, question.origin) for key, question in zip(keys, questions, strict=True)]
 
 
+def release(ledger: Ledger, run_id: str, question: Question) -> None:
+    """Take a question's claim back, so that it is the first of its kind when it comes again."""
+    ledger.release(run_id, {question_key(question): question.origin})
+
+
 def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tuple[list[Job], list[Job]]:
     """Find stored answers, a turn of the whole batch at a time.
 
@@ -138,6 +143,23 @@ def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tupl
                 going_on.append(next_job(job.ticket, job.question, answers, job.delivered, settings))
         waiting = going_on
     return calling, over
+
+
+def entry_of(job: Job, success: Success) -> Entry:
+    """What the ledger keeps of a job's next turn."""
+    return Entry(
+        key=job.key,
+        question_id=job.question.question_id,
+        turn_index=len(job.answers),
+        model_id=model_of(job),
+        response=success.reply.response,
+        attempts=success.attempts,
+        latency_ms=success.latency_ms,
+        asked_at=success.asked_at,
+        answered_at=success.answered_at,
+        first_part_ms=success.reply.first_part_ms,
+        unread_json=success.reply.unread_json,
+    )
 
 
 def answer_of(job: Job, got: Entry | Success, settings: CallSettings, *, from_ledger: bool) -> Answer:

@@ -36,6 +36,8 @@ class CallSettings:
         transport: `grpc` or `rest`.
         method: `generate` or `check`: what every question of this engine calls.
         stream_answers: Whether `generate` uses the streaming method.
+        release_failed: Whether a question that failed may be asked again when it comes again in this run, as
+            in a stream, where it was published anew; in an archive it is a duplicate still.
     """
 
     endpoint: str
@@ -60,3 +62,4 @@ class CallSettings:
     transport: Literal["grpc", "rest"] = "grpc"
     method: Method = "generate"
     stream_answers: bool = False
+    release_failed: bool = False

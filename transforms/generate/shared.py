@@ -46,5 +46,14 @@ def release(engine: Engine) -> None:
 
 def running() -> list[Engine]:
     """The engines of this process, for a display of progress."""
-    with _lock:
-        return list(_engines.values())
+    # Not under the lock: a signal's handler asks too, and may have interrupted whoever holds it.
+    return list(_engines.values())
+
+
+def stop_calling() -> int:
+    """Let no engine of this process call any more; see `Engine.stop_calling`.
+
+    Returns:
+        How many calls will be waited for.
+    """
+    return sum(engine.stop_calling() for engine in running())

@@ -85,6 +85,15 @@ class Ledger(Protocol):
         """
         ...
 
+    def release(self, run_id: str, claims: Mapping[bytes, str]) -> None:
+        """Let go of claims, so that whoever comes next holds them.
+
+        Args:
+            run_id: The run the claims belong to.
+            claims: For each question key, the origin that lets go. What another origin holds stays.
+        """
+        ...
+
     def forget_claims(self, run_id: str) -> None:
         """Start a run's search for duplicates afresh."""
         ...

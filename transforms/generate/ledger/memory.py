@@ -41,6 +41,14 @@ class MemoryLedger:
                 for key, origin in claims.items()
             }
 
+    def release(self, run_id: str, claims: Mapping[bytes, str]) -> None:
+        """See `Ledger.release`."""
+        with self._lock:
+            held = self._claims.get(run_id, {})
+            for key, origin in claims.items():
+                if held.get(key) == hash(origin):
+                    del held[key]
+
     def forget_claims(self, run_id: str) -> None:
         """See `Ledger.forget_claims`."""
         with self._lock:

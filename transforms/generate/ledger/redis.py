@@ -48,6 +48,12 @@ if redis.call('SET', KEYS[2], 1, 'NX', 'EX', 3600) then
   redis.call('SET', KEYS[1], string.format('%.0f', math.max(0, taken - tonumber(ARGV[1]))))
 end
 """
+# ARGV holds a key and the origin that lets go of it, in turns.
+_RELEASE = """
+for i = 1, #ARGV, 2 do
+  if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then redis.call('HDEL', KEYS[1], ARGV[i]) end
+end
+"""
 
 
 class RedisLedger:
@@ -78,6 +84,7 @@ class RedisLedger:
         )
         self._reserve = self._redis.register_script(_RESERVE)
         self._give_back = self._redis.register_script(_GIVE_BACK)
+        self._release = self._redis.register_script(_RELEASE)
         self._marker = self._open(read_only)
 
     def _open(self, read_only: bool) -> bytes:
@@ -124,7 +131,8 @@ class RedisLedger:
         name = _claims_name(run_id)
 
         def claim() -> list[Any]:
-            pipeline = self._redis.pipeline(transaction=False)
+            # A transaction, or a claim that was there might be released before it is read.
+            pipeline = self._redis.pipeline(transaction=True)
             pipeline.get(_MARKER)
             for key, origin in claims.items():
                 pipeline.hsetnx(name, key, origin)
@@ -137,6 +145,12 @@ class RedisLedger:
         if marker != self._marker:
             raise self._lost()
         return {key: holder.decode() for key, holder in zip(claims, holders, strict=True)}
+
+    def release(self, run_id: str, claims: Mapping[bytes, str]) -> None:
+        """See `Ledger.release`."""
+        for part in _parts(list(claims)):
+            pairs = [each for key in part for each in (key, claims[key])]
+            self._talk(partial(self._release, keys=[_claims_name(run_id)], args=pairs))
 
     def forget_claims(self, run_id: str) -> None:
         """See `Ledger.forget_claims`."""

@@ -135,21 +135,30 @@ class SqliteLedger:
 
     def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
         """See `Ledger.claim`."""
+        holders: dict[bytes, str] = {}
+        keys = list(claims)
+        # All of it in one transaction, or a claim that was there might be released before it is read.
         with self._transaction() as db:
             db.executemany(
                 "INSERT OR IGNORE INTO claims VALUES (?,?,?)",
                 [(run_id, key, origin) for key, origin in claims.items()],
             )
-        holders: dict[bytes, str] = {}
-        keys = list(claims)
-        for start in range(0, len(keys), _MOST_PARAMETERS):
-            part = keys[start : start + _MOST_PARAMETERS]
-            marks = ",".join("?" * len(part))
-            for key, origin in self._select(
-                f"SELECT key, origin FROM claims WHERE run_id = ? AND key IN ({marks})", [run_id, *part]
-            ):
-                holders[bytes(key)] = str(origin)
+            for start in range(0, len(keys), _MOST_PARAMETERS):
+                part = keys[start : start + _MOST_PARAMETERS]
+                marks = ",".join("?" * len(part))
+                for key, origin in db.execute(
+                    f"SELECT key, origin FROM claims WHERE run_id = ? AND key IN ({marks})", [run_id, *part]
+                ):
+                    holders[bytes(key)] = str(origin)
         return holders
+
+    def release(self, run_id: str, claims: Mapping[bytes, str]) -> None:
+        """See `Ledger.release`."""
+        with self._transaction() as db:
+            db.executemany(
+                "DELETE FROM claims WHERE run_id = ? AND key = ? AND origin = ?",
+                [(run_id, key, origin) for key, origin in claims.items()],
+            )
 
     def forget_claims(self, run_id: str) -> None:
         """See `Ledger.forget_claims`."""
