@@ -230,6 +230,11 @@ def is_finished(path: str) -> bool:
     return bool(FileSystems.exists(FileSystems.join(path, RUN)))
 
 
+def is_under_way(path: str) -> bool:
+    """Whether a run has begun in a directory and has not finished."""
+    return bool(FileSystems.exists(FileSystems.join(path, UNDER_WAY)))
+
+
 def finished_files(path: str, table: str) -> list[str] | None:
     """The files of a table that finished runs left in a directory; None where no run has finished.
 

@@ -90,6 +90,29 @@ def check_append(options: RunOptions, *, here: bool) -> None:
         )
 
 
+def check_dataflow(options: RunOptions, ledger: str) -> None:
+    """Refuse what only this machine has, when the work is done in Google's."""
+    if not options.output.startswith("gs://"):
+        raise UsageError(
+            f"--output={options.output} is on this machine, where workers on Dataflow can't write: name one on gs://."
+        )
+    if ledger.startswith("sqlite:"):
+        raise UsageError(
+            "--ledger=sqlite:… is a file on this machine, which workers on Dataflow don't have: give "
+            "redis://HOST:PORT/DB, or leave it out."
+        )
+    if options.service == "emulator" and options.endpoint is None:
+        raise UsageError(
+            "--service=emulator would start one on this machine, where workers on Dataflow don't find it: "
+            "name one with --endpoint, or give --service=discoveryengine."
+        )
+    if not options.is_stream and not options.overwrite and output.is_under_way(options.output):
+        raise UsageError(
+            f"--output={options.output} holds a run that has not finished, and its job may still be at work: "
+            "name another directory, or give --overwrite when it has ended."
+        )
+
+
 def check_topic(name: str | None) -> None:
     """Refuse a topic for failures that is not there: its messages would be tried again for ever."""
     if name is None:

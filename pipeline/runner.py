@@ -49,6 +49,11 @@ def is_direct(beam_options: PipelineOptions) -> bool:
     return runner is None or runner.lower() in ("directrunner", "fnapirunner")
 
 
+def is_dataflow(beam_options: PipelineOptions) -> bool:
+    """Whether Google's service does the work."""
+    return "dataflow" in (beam_options.view_as(StandardOptions).runner or "").lower()
+
+
 def empty_pipeline(beam_options: PipelineOptions) -> beam.Pipeline:
     """The empty pipeline, which checks the runner's flags.
 

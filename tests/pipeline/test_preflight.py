@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline import preflight
+from pipeline import output, preflight
 from pipeline.errors import UsageError
 from pipeline.options import parse_run
 from tests.pipeline.tools import is_one_sentence
@@ -18,6 +18,39 @@ def test_a_budget_over_answers_and_checks_needs_a_ledger():
     assert is_one_sentence(str(refused.value))
     preflight.check_budget_of_checks(parse_run([*least, "--check_grounding"]), "sqlite:///there")
     preflight.check_budget_of_checks(parse_run(least), "none")
+
+
+ELSEWHERE = ["--service=emulator", "--endpoint=127.0.0.1:9", "--input=gs://b/a.jsonl", "--output=gs://b/out"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "ledger", "names"),
+    [
+        (["--output=out"], "none", "--output=out"),
+        ([], "sqlite:///l.sqlite", "--ledger=sqlite"),
+        (["--endpoint="], "none", "--service=emulator"),
+    ],
+)
+def test_what_only_this_machine_has_is_refused_on_dataflow(monkeypatch, flags, ledger, names):
+    monkeypatch.setattr(output, "is_under_way", lambda _: False)
+    given = [*ELSEWHERE, *flags]
+    given = [
+        flag
+        for flag in given
+        if flag != "--endpoint=" and not ("--endpoint=" in flags and "--endpoint=1" in flag)
+    ]
+    with pytest.raises(UsageError, match=names) as refused:
+        preflight.check_dataflow(parse_run(given), ledger)
+    assert is_one_sentence(str(refused.value))
+    preflight.check_dataflow(parse_run(ELSEWHERE), "redis://h:1/0")
+
+
+def test_a_directory_that_another_job_may_be_writing_to(monkeypatch):
+    monkeypatch.setattr(output, "is_under_way", lambda _: True)
+    with pytest.raises(UsageError, match="may still be at work") as refused:
+        preflight.check_dataflow(parse_run(ELSEWHERE), "none")
+    assert is_one_sentence(str(refused.value))
+    preflight.check_dataflow(parse_run([*ELSEWHERE, "--overwrite"]), "none")
 
 
 def test_a_topic_for_failures_is_looked_up(monkeypatch):
