@@ -14,7 +14,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
 
-from pipeline import accounting, output, preflight, progress, sinks
+from pipeline import accounting, output, preflight, progress, sinks, stopping
 from pipeline.calls import call_settings, forget_claims, ledger_of, own_emulator, pacing_of
 from pipeline.graph import Plan, build
 from pipeline.options import RunOptions, parse_run
@@ -24,6 +24,7 @@ from pipeline.records import archives_of, read_settings
 from pipeline.runner import (
     empty_pipeline,
     equip_workers,
+    is_dataflow,
     is_direct,
     tracebacks_hidden,
     tune_interpreter,
@@ -31,6 +32,7 @@ from pipeline.runner import (
 )
 from pipeline.sources import Archive, read_archive
 from pipeline.summary import for_people, run_json
+from transforms.generate import shared
 
 
 def run(argv: list[str]) -> int:
@@ -109,6 +111,8 @@ def _ready(
     preflight.check_sharing(options, worker_processes(beam_options), pacing[0], ledger)
     preflight.check_budget_of_checks(options, ledger)
     preflight.check_append(options, here=is_direct(beam_options))
+    if is_dataflow(beam_options):
+        preflight.check_dataflow(options, ledger)
     if not options.is_stream:
         output.check(options.output, overwrite=options.overwrite, append=options.append)
     if options.endpoint is not None and options.endpoint.secure:
@@ -142,7 +146,8 @@ def _claimed(options: RunOptions) -> AbstractContextManager[output.Output]:
 def _execute(pipeline: beam.Pipeline, plan: Plan, *, quiet: bool) -> Any:
     build(pipeline, plan)
     tune_interpreter()
-    with nullcontext() if quiet else progress.shown(lambda: _count(plan.archives)), tracebacks_hidden():
+    shown = nullcontext() if quiet else progress.shown(lambda: _count(plan.archives))
+    with shown, tracebacks_hidden(), stopping.stopped_first(shared.stop_calling):
         result = pipeline.run()
         result.wait_until_finish()
     return result

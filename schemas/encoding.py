@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -207,10 +208,19 @@ def _double(value: Any, out: bytearray) -> None:
 def _timestamp(value: Any, out: bytearray) -> None:
     if not isinstance(value, datetime):
         raise wanted("a datetime", value)
+    # The rows of one answer hold the same two or three moments many times over. Equal datetimes in UTC are
+    # one moment; in other zones they may be two, in the hour that clocks go through twice.
+    out += _moment(value) if value.tzinfo is UTC else _moment.__wrapped__(value)
+
+
+@lru_cache(maxsize=256)
+def _moment(value: datetime) -> bytes:
     if value.utcoffset() is None:
         raise MisfitError("has no time zone: make it an aware datetime")
     since = value - _EPOCH
-    _put_long(since.days * _DAY_MICROS + since.seconds * 1_000_000 + since.microseconds, out)
+    data = bytearray()
+    _put_long(since.days * _DAY_MICROS + since.seconds * 1_000_000 + since.microseconds, data)
+    return bytes(data)
 
 
 def _nullable(put_value: Put) -> Put:

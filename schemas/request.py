@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from google.protobuf import json_format
@@ -67,33 +68,71 @@ def request_json(request: bytes, api_version: str, method: Method = "generate") 
     """
     if method == "check":
         return ordered_json(json_format.MessageToDict(request_class(api_version, method).FromString(request)))
+    return described(request, api_version).request_json
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What rows say of a request.
+
+    Attributes:
+        request_json: The request, as `request_json` gives it.
+        model_id: The model it names, if it names one.
+        asks_google: Whether Google Search is one of its grounding sources.
+    """
+
+    request_json: str
+    model_id: str | None
+    asks_google: bool
+
+
+def described(request: bytes, api_version: str) -> Asked:
+    """What rows say of a request for an answer.
+
+    Raises:
+        DecodeError: It is no request of its version.
+    """
     message: Pb = request_class(api_version).FromString(request)
-    contents = [_content_json(content) for content in message.contents]
+    contents = ",".join([_content_json(content) for content in message.contents])
     del message.contents[:]
     settings = _serialized(message)
     # A run's requests differ in their contents and little else; describing the rest anew each time took a
     # tenth of the time that a question's rows take.
-    known = _settings_json if len(settings) <= _CACHED_BYTES else _settings_json.__wrapped__
-    return ordered_json({"contents": contents, **known(settings, api_version)})
+    known = _settings if len(settings) <= _CACHED_BYTES else _settings.__wrapped__
+    rest, model_id, asks_google = known(settings, api_version)
+    return Asked(f"{_UP_TO_CONTENTS}{contents}{rest}", model_id, asks_google)
 
 
 _CACHED_BYTES = 4_096
+_UP_TO_CONTENTS = '{"contents":['
 
 
 @lru_cache(maxsize=256)
-def _settings_json(settings: bytes, api_version: str) -> dict[str, object]:
-    described: dict[str, object] = json_format.MessageToDict(request_class(api_version).FromString(settings))
-    return described
+def _settings(settings: bytes, api_version: str) -> tuple[str, str | None, bool]:
+    """All of a request but its contents: its JSON from behind them on, the model, whether it asks Google."""
+    message: Pb = request_class(api_version).FromString(settings)
+    # Among the sorted keys `contents` is the first.
+    whole = ordered_json({"contents": [], **json_format.MessageToDict(message)})
+    sources = message.grounding_spec.grounding_sources
+    return (
+        whole.removeprefix(_UP_TO_CONTENTS),
+        message.generation_spec.model_id or None,
+        any(source.HasField("google_search_source") for source in sources),
+    )
 
 
-def _content_json(content: Pb) -> dict[str, object]:
-    """As protobuf's own JSON: what is not set is not there."""
-    described: dict[str, object] = {"role": content.role} if content.role else {}
+def _content_json(content: Pb) -> str:
+    """As protobuf's own JSON with sorted keys: what is not set is not there."""
+    members = []
     if content.parts:
-        described["parts"] = [
-            {"text": part.text} if part.WhichOneof("data") else {} for part in content.parts
+        parts = [
+            f'{{"text":{ordered_json(part.text)}}}' if part.HasField("text") else "{}"
+            for part in content.parts
         ]
-    return described
+        members.append(f'"parts":[{",".join(parts)}]')
+    if content.role:
+        members.append(f'"role":{ordered_json(content.role)}')
+    return f"{{{','.join(members)}}}"
 
 
 def _serialized(message: Pb) -> bytes:

@@ -14,10 +14,9 @@ from google.protobuf.message import DecodeError
 
 from schemas import ids
 from schemas.jsontext import compact_json
-from schemas.messages import request_class
 from schemas.outcome import Answer, Failure, Outcome, Skip
 from schemas.question import Question
-from schemas.request import request_json
+from schemas.request import described
 from schemas.rows import AnswerRow, ClaimSupportRow, FailureRow, Row, SupportChunkRow
 from transforms.candidate import Turn, candidate_rows, numbered
 from transforms.received import read_response, writable
@@ -274,19 +273,19 @@ def _no_answer(question: Question, answer: Answer, code: str) -> Failure:
 
 def _read(question: Question, answer: Answer, settings: FlattenSettings) -> tuple[Any, Turn]:
     response, response_json, warnings = read_response(answer, keep=settings.keep_response)
-    request: Any = request_class(answer.api_version).FromString(answer.request)
-    asked = request_json(answer.request, answer.api_version)
+    asked = described(answer.request, answer.api_version)
+    request_json = asked.request_json
     if question.user_context is not None:  # sent beside the message, which has no field for it
-        asked = compact_json({**json.loads(asked), "userContext": json.loads(question.user_context)})
+        request_json = compact_json(
+            {**json.loads(request_json), "userContext": json.loads(question.user_context)}
+        )
     return response, Turn(
         question=question,
         answer=answer,
         run_id=settings.run_id,
-        model_id=request.generation_spec.model_id or None,
-        asked_google=any(
-            source.HasField("google_search_source") for source in request.grounding_spec.grounding_sources
-        ),
-        request_json=asked,
+        model_id=asked.model_id,
+        asked_google=asked.asks_google,
+        request_json=request_json,
         response_json=response_json,
         warnings=warnings,
     )

@@ -55,11 +55,6 @@ def run_worker(options: RunOptions, started: float) -> int:
             "A worker is one process: leave out --direct_running_mode, and start several workers on the same "
             "subscription, each with an --output of its own."
         )
-    if options.bigquery_dataset is not None:
-        raise UsageError(
-            "--bigquery_dataset would be a load for every batch, of which BigQuery takes some 1,500 a day: "
-            "load the files of --output now and then, or run the job on Dataflow."
-        )
     pacing = pacing_of(options, beam_options)
     ledger = ledger_of(options, beam_options)
     preflight.check_storage((options.output,))
@@ -69,6 +64,7 @@ def run_worker(options: RunOptions, started: float) -> int:
     empty_pipeline(beam_options)
     preflight.check_ledger(ledger, options.output)
     preflight.check_limiter(pacing[0])
+    preflight.check_warehouse(options, None)
     with ExitStack() as stack:
         subscription = stack.enter_context(closing(Subscription(name, options.id_attribute)))
         publish_failures = _publisher(options, stack)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -15,6 +16,7 @@ from pipeline.cli import main
 from pipeline.views import views
 from schemas.tables import TABLES
 from tests.integration.runs import GOOGLE_SEARCH
+from tests.services import pubsub_emulator
 from tests.services_cloud import BigQuery, CloudStorage, big_query, cloud_storage
 
 RECORDS: list[dict[str, Any]] = [
@@ -116,3 +118,26 @@ def test_a_dataset_that_is_not_there(
     assert main(["run", *flags]) == 2
     assert "demo-project.missing" in capsys.readouterr().err
     assert storage.names("nowhere") == []
+
+
+def test_a_worker_into_the_warehouse(
+    tmp_path: Path, server: BigQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = server.new_dataset()
+    with pubsub_emulator() as pubsub:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
+        queue = pubsub.new_queue()
+        bodies = [b'{"id": "q%d", "question": "When does metal %d melt?"}' % (n, n) for n in range(20)]
+        pubsub.publish(queue, [*bodies, b"no JSON"])
+        flags = [
+            "--service=emulator",
+            f"--input_subscription={queue.subscription}",
+            f"--output={tmp_path / 'out'}",
+            f"--bigquery_dataset={dataset}",
+            "--stop_when_idle=3",
+            "--quiet",
+        ]
+        assert main(["run", *flags]) == 0
+    assert len(server.query(f"SELECT * FROM `{dataset}.answers`")) == 20
+    (failure,) = server.query(f"SELECT * FROM `{dataset}.failures`")
+    assert failure["record"] == b"no JSON"

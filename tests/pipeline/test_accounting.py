@@ -15,7 +15,15 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.accounting import THROTTLED, Account, CheckAccount, account, counters_of, rows_on_disk
+from pipeline.accounting import (
+    THROTTLED,
+    Account,
+    CheckAccount,
+    account,
+    counters_of,
+    rows_on_disk,
+    too_many_failed,
+)
 from pipeline.output import Output
 from pipeline.sinks import ROWS
 from schemas.tables import TABLES
@@ -138,6 +146,39 @@ def test_it_holds_for_whatever_adds_up(counts: list[int]) -> None:
         already_answered=already,
         rows={"failures": failed},
     ).balanced
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "too_often"),
+    [
+        ((10, 0, 0, 0), 1.0, False),
+        ((10, 10, 0, 0), 1.0, True),
+        ((10, 9, 0, 0), 1.0, False),
+        ((10, 8, 2, 0), 1.0, True),  # nothing but failures and what was asked before
+        ((10, 8, 0, 2), 1.0, False),  # two were answered, by an earlier run
+        ((10, 5, 0, 0), 0.5, False),
+        ((10, 6, 0, 0), 0.5, True),
+        ((0, 0, 0, 0), 0.0, False),
+    ],
+)
+def test_when_too_many_have_failed(
+    counts: tuple[int, int, int, int], share: float, too_often: bool, tmp_path: Path
+) -> None:
+    read, failed, duplicates, already = counts
+    found = account(
+        {
+            ("groundrows", "records_read"): read,
+            ("groundrows", "failed"): failed,
+            ("groundrows", "duplicates"): duplicates,
+            ("groundrows", "already_answered"): already,
+            ("groundrows", "answered"): read - failed - duplicates - already,
+        }
+    )
+    said = too_many_failed(found, share, Output(str(tmp_path), "run", (), datetime.now(UTC)))
+    assert (said is not None) is too_often
+    if said is not None:
+        assert f"{failed} of {read}" in said
+        assert str(tmp_path / "failures") in said
 
 
 class _Count(beam.DoFn):

@@ -1,10 +1,13 @@
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipeline import calls
+from pipeline.endpoints import Endpoint
 from pipeline.options import parse_run
+from pipeline.output import Output
 
 
 def pacing(*flags: str) -> tuple[str, int]:
@@ -53,3 +56,17 @@ def test_which_ledger(tmp_path: Path) -> None:
     assert ledger(f"--output={tmp_path}", *DATAFLOW) == "none"
     assert ledger(f"--output={tmp_path}", "--ledger=none") == "none"
     assert ledger("--output=gs://b/out", "--ledger=redis://h:1/0") == "redis://h:1/0"
+
+
+@pytest.mark.parametrize(
+    ("source", "released"),
+    [("--input=a", False), ("--input_subscription=projects/p/subscriptions/sub", True)],
+)
+def test_what_failed_may_come_again_in_a_stream(source: str, released: bool, tmp_path: Path) -> None:
+    options = parse_run(["--service=emulator", source, f"--output={tmp_path}", "--check_grounding"])
+    where = Output(str(tmp_path), "run", (), datetime.now(UTC))
+    settings = calls.call_settings(options, Endpoint("h:1", secure=False), where, ("local", 1), "none")
+    assert settings.release_failed is released
+    checks = calls.check_settings(options, settings)
+    assert checks is not None
+    assert checks.release_failed is released

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -250,28 +251,104 @@ def test_whoever_asks_twice_does_not_wait() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{stopping.SENTENCE}\n")
 
 
-def test_a_run_that_is_stopped_ends_at_once_and_is_taken_up(groundrows: Groundrows, tmp_path: Path) -> None:
-    count = 60
-    archive = write_lines(tmp_path / "a.jsonl", [{"question": f"What is {n}?"} for n in range(count)])
-    log = tmp_path / "calls.jsonl"
-    flags = [f"--input={archive}", f"--output={tmp_path / 'out'}"]
-    slow = f"--emulator_flags=--answers=canned --latency=0.2 --call_log={log}"
-    # One at a time: twelve seconds of work, were it not stopped.
-    command = [*GROUNDROWS, "run", "--service=emulator", slow, "--max_in_flight=1", "--batch_size=1", *flags]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 40
-        while len(prompts_of(log)) < 5 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=40)
-    asked = prompts_of(log)
-    assert 5 <= len(asked) < count
-    assert (process.returncode, out, err) == (1, "", f"{stopping.SENTENCE}\n")
-    assert list((tmp_path / "out").glob("*/*.avro")) == []
-    run_id = json.loads((tmp_path / "out" / ".run.json").read_text())["run_id"]
+def test_what_calls_is_stopped_before_anything_is_interrupted(capfd: pytest.CaptureFixture[str]) -> None:
+    stopped: list[str] = []
 
-    assert groundrows("run", *flags, "--quiet").code == 0
-    run = run_json(tmp_path / "out")
+    def stop_calling(name: str, calls: int) -> Callable[[], int]:
+        return lambda: stopped.append(name) or calls  # type: ignore[func-returns-value]
+
+    def work(_: list[str]) -> int:
+        with stopping.stopped_first(stop_calling("over", 9)):
+            pass
+        with (
+            stopping.stopped_first(stop_calling("one", 2)),
+            stopping.stopped_first(stop_calling("other", 3)),
+        ):
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(20)
+            finally:
+                stopped.append("interrupted")
+        return 0
+
+    assert run_that(work) == 1
+    assert stopped == ["one", "other", "interrupted"]
+    assert capfd.readouterr().err == f"{stopping.WAITING.format(calls=5)}\n{stopping.SENTENCE}\n"
+    assert is_one_sentence(stopping.WAITING.format(calls=5))
+
+
+IN_FLIGHT = 16
+WAITING = re.escape(stopping.WAITING).replace(r"\{calls\}", r"\d+")
+
+
+def under_way(*flags: str) -> subprocess.Popen[str]:
+    """`groundrows run` in a process of its own; whoever starts it ends it."""
+    command = [*GROUNDROWS, "run", "--service=emulator", f"--max_in_flight={IN_FLIGHT}", *flags]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def until_asked(log: Path, count: int) -> None:
+    deadline = time.monotonic() + 40
+    while len(prompts_of(log)) < count:
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("signum", "flags"),
+    [(signal.SIGTERM, []), (signal.SIGINT, ["--direct_num_workers=2"])],
+    ids=["one thread", "two threads"],
+)
+def test_a_run_that_is_stopped_waits_for_what_is_out_and_is_taken_up(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, signum: signal.Signals, flags: list[str]
+) -> None:
+    count = 3 * IN_FLIGHT
+    archive = write_lines(tmp_path / "a.jsonl", [{"question": f"What is {n}?"} for n in range(count)])
+    log, out = tmp_path / "calls.jsonl", tmp_path / "out"
+    with running_emulator("--port=0", "--answers=canned", "--latency=2", f"--call_log={log}") as server:
+        always = [f"--endpoint={server.address}", f"--input={archive}", f"--output={out}"]
+        with under_way(*always, *flags) as process:
+            until_asked(log, IN_FLIGHT + 1)  # the second round is out
+            process.send_signal(signum)
+            said = process.communicate(timeout=40)
+        asked = prompts_of(log)
+        assert IN_FLIGHT < len(asked) <= 2 * IN_FLIGHT
+        assert (process.returncode, said[0]) == (1, "")
+        assert re.fullmatch(f"{WAITING}\n{re.escape(stopping.SENTENCE)}\n", said[1])
+        assert list(out.glob("*/*.avro")) == []
+        assert not (out / "run.json").exists()
+        run_id = json.loads((out / ".run.json").read_text())["run_id"]
+
+        assert Groundrows(capsys, "--service=emulator")("run", *always, "--quiet").code == 0
+    run = run_json(out)
     assert (run["run_id"], run["answered"], run["balanced"]) == (run_id, count, True)
-    # What had been answered was not asked again: all but the one that was under way.
-    assert count - len(asked) <= run["calls"] <= count - len(asked) + 1
+    assert (run["calls"], run["failed"]) == (count - len(asked), 0)
+    # Nothing was asked twice.
+    assert sorted(prompts_of(log)) == sorted(f"What is {n}?" for n in range(count))
+
+
+def test_a_second_signal_waits_for_no_call(tmp_path: Path) -> None:
+    archive = write_lines(tmp_path / "a.jsonl", [{"question": "What is it?"}])
+    log = tmp_path / "calls.jsonl"
+    slow = f"--emulator_flags=--answers=canned --latency=300 --call_log={log}"
+    flags = [slow, "--deadline_seconds=300", f"--input={archive}", f"--output={tmp_path / 'out'}"]
+    with under_way(*flags) as process:
+        until_asked(log, 1)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"{stopping.WAITING.format(calls=1)}\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=40) == ("", f"{stopping.SENTENCE}\n")
+    assert process.returncode == 1
+
+
+def test_without_a_ledger_nothing_is_waited_for(tmp_path: Path) -> None:
+    archive = write_lines(tmp_path / "a.jsonl", [{"question": "What is it?"}])
+    log = tmp_path / "calls.jsonl"
+    slow = f"--emulator_flags=--answers=canned --latency=300 --call_log={log}"
+    flags = [slow, "--deadline_seconds=300", f"--input={archive}", f"--output={tmp_path / 'out'}"]
+    with under_way(*flags, "--ledger=none") as process:
+        until_asked(log, 1)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=40) == ("", f"{stopping.SENTENCE}\n")
+    assert process.returncode == 1

@@ -196,33 +196,6 @@ def test_more_failures_than_were_allowed(
         assert result.err == ""
 
 
-@pytest.mark.parametrize(
-    ("counts", "share", "too_often"),
-    [
-        ((10, 0, 0, 0), 1.0, False),
-        ((10, 10, 0, 0), 1.0, True),
-        ((10, 9, 0, 0), 1.0, False),
-        ((10, 8, 2, 0), 1.0, True),  # nothing but failures and what was asked before
-        ((10, 8, 0, 2), 1.0, False),  # two were answered, by an earlier run
-        ((10, 5, 0, 0), 0.5, False),
-        ((10, 6, 0, 0), 0.5, True),
-        ((0, 0, 0, 0), 0.0, False),
-    ],
-)
-def test_when_too_many_have_failed(counts: tuple[int, int, int, int], share: float, too_often: bool) -> None:
-    read, failed, duplicates, already = counts
-    account = accounting.account(
-        {
-            ("groundrows", "records_read"): read,
-            ("groundrows", "failed"): failed,
-            ("groundrows", "duplicates"): duplicates,
-            ("groundrows", "already_answered"): already,
-            ("groundrows", "answered"): read - failed - duplicates - already,
-        }
-    )
-    assert main._failed_too_often(account, share) is too_often
-
-
 def test_a_law_that_does_not_hold_is_a_failed_run(
     groundrows: Groundrows, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

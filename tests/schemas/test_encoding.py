@@ -1,6 +1,6 @@
 """Our bytes are what fastavro writes for the same values, and what it reads back."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from io import BytesIO
 from typing import Any
 
@@ -60,6 +60,45 @@ def test_a_moment_before_the_epoch_keeps_its_microseconds() -> None:
     out = bytearray()
     put_of(MOMENT, {})(moment, out)
     assert fastavro.schemaless_reader(BytesIO(bytes(out)), fastavro.parse_schema(MOMENT), None) == moment
+
+
+class Autumn(tzinfo):
+    """A zone where clocks go through an hour twice."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        return timedelta(hours=1 if moment is not None and moment.fold else 2)
+
+    def dst(self, moment: datetime | None) -> timedelta:
+        return self.utcoffset(moment) - timedelta(hours=1)
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "autumn"
+
+
+def test_moments_that_python_calls_equal_are_told_apart() -> None:
+    first = datetime(2025, 10, 26, 2, 30, tzinfo=Autumn())
+    second = first.replace(fold=1)
+    assert first == second
+    out = bytearray()
+    for moment in (first, second, first):
+        put_of(MOMENT, {})(moment, out)
+    file = BytesIO(bytes(out))
+    read: list[Any] = [
+        fastavro.schemaless_reader(file, fastavro.parse_schema(MOMENT), None) for _ in range(3)
+    ]
+    assert read[1] - read[0] == read[1] - read[2] == timedelta(hours=1)
+    assert read[0] == datetime(2025, 10, 26, 0, 30, tzinfo=UTC)
+
+
+def test_moments_that_come_again_are_written_again() -> None:
+    moments = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(microseconds=number) for number in range(600)]
+    given = [*moments, *reversed(moments), *(moment for moment in moments[:9] for _ in range(3))]
+    out = bytearray()
+    for moment in given:
+        put_of(MOMENT, {})(moment, out)
+    file = BytesIO(bytes(out))
+    schema = fastavro.parse_schema(MOMENT)
+    assert [fastavro.schemaless_reader(file, schema, None) for _ in given] == given
 
 
 @pytest.mark.parametrize(

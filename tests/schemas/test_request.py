@@ -3,11 +3,13 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
+from google.protobuf.message import DecodeError
 
+from schemas.jsontext import ordered_json
 from schemas.messages import request_class
 from schemas.question import Question, RecordSettings, parse_question
 from schemas.record import Record
-from schemas.request import next_turn_request, request_json, with_location
+from schemas.request import Asked, described, next_turn_request, request_json, with_location
 
 LOCATION = "projects/p/locations/eu"
 
@@ -203,6 +205,54 @@ def test_request_json_of_a_newer_message_leaves_out_what_it_does_not_know() -> N
 )
 def test_request_json_is_protobufs_own(fields: dict[str, Any]) -> None:
     request = with_location(ask(fields).request, "v1", LOCATION)
-    expected = json_format.MessageToDict(request_class("v1").FromString(request))
+    expected = ordered_json(json_format.MessageToDict(request_class("v1").FromString(request)))
     for _ in range(2):  # described anew, and then from memory
-        assert json.loads(request_json(request, "v1")) == expected
+        assert request_json(request, "v1") == expected
+
+
+PARTS = [
+    lambda content: None,
+    lambda content: content.parts.add(),
+    lambda content: content.parts.add(text=""),
+    lambda content: content.parts.add(text='"\\ \n\0\u2028 река 🙂 </script>'),
+]
+
+
+@pytest.mark.parametrize("api_version", ["v1", "v1beta", "v1alpha"])
+@pytest.mark.parametrize("settings", [b"", b"\x0a\x01p"])
+def test_request_json_of_any_contents_is_protobufs_own(api_version: str, settings: bytes) -> None:
+    message = request_class(api_version).FromString(settings)
+    for role in ("", "user", 'a "role" \t é'):
+        for first in PARTS:
+            for second in PARTS:
+                content = message.contents.add(role=role)
+                first(content)
+                second(content)
+    assert len(message.contents) == 48
+    expected = ordered_json(json_format.MessageToDict(message))
+    assert request_json(message.SerializeToString(), api_version) == expected
+
+
+def test_a_request_without_contents_has_a_list_of_none() -> None:
+    assert request_json(b"", "v1") == '{"contents":[]}'
+
+
+@pytest.mark.parametrize(
+    ("fields", "model_id", "asks_google"),
+    [
+        ({}, None, False),
+        ({"generation_spec": {"model_id": "m"}}, "m", False),
+        ({"generation_spec": {"model_id": "n"}, "facts": ["x" * 9_000]}, "n", False),
+        ({"grounding_sources": [{"google_search_source": {}}]}, None, True),
+        ({"grounding_sources": [{"search_source": {"serving_config": "s"}}]}, None, False),
+    ],
+)
+def test_what_rows_say_of_a_request(fields: dict[str, Any], model_id: str | None, asks_google: bool) -> None:
+    for text in ("one", "two"):  # described anew, and then from memory
+        request = ask({"question": text, **fields}).request
+        assert described(request, "v1") == Asked(request_json(request, "v1"), model_id, asks_google)
+
+
+def test_what_is_no_request_is_not_described() -> None:
+    with pytest.raises(DecodeError):
+        described(b"\xff\xff", "v1")

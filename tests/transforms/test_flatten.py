@@ -213,9 +213,12 @@ def test_claim_rows_pair_each_claim_with_each_chunk_it_cites() -> None:
     assert third.support_score is None
 
 
-def test_all_rows_of_an_answer_carry_its_id() -> None:
+def test_all_rows_of_an_answer_carry_its_id_and_its_time() -> None:
     rows = rows_of(ordinary())
-    assert {row.answer_id for row in rows if not isinstance(row, AnswerRow)} == {only_answer(rows).answer_id}  # type: ignore[union-attr]
+    row = only_answer(rows)
+    assert {(each.answer_id, each.answered_at) for each in (*rows.support_chunks, *rows.claim_supports)} == {
+        (row.answer_id, row.answered_at)
+    }
 
 
 def test_the_same_question_asked_the_same_way_has_the_same_answer_id_in_every_run() -> None:
@@ -228,7 +231,9 @@ def test_the_same_question_asked_the_same_way_has_the_same_answer_id_in_every_ru
 
 
 def test_the_model_is_the_one_the_request_named() -> None:
-    assert only_answer(rows_of(ordinary(), request=request(model_id="some-model"))).model_id == "some-model"
+    for model_id in ("some-model", "another", "some-model"):
+        row = only_answer(rows_of(ordinary(), request=request(model_id=model_id)))
+        assert row.model_id == model_id
 
 
 def test_the_user_context_is_part_of_the_request_shown_and_of_the_id() -> None:
@@ -246,6 +251,7 @@ def test_v1alpha_answers_are_read_with_the_messages_of_v1_and_say_v1alpha() -> N
 
 
 def test_uris_expire_thirty_days_on_when_google_search_was_asked() -> None:
+    assert only_answer(rows_of(ordinary(), request=request())).uris_expire_at is None
     rows = rows_of(ordinary(), request=request(google=True))
     expected = NOON + timedelta(days=30, seconds=1)
     assert {row.uris_expire_at for row in (*rows.answers, *rows.support_chunks)} == {expected}

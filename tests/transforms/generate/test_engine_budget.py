@@ -153,7 +153,7 @@ def test_closing_gives_back_what_is_held(shared):
         return response("")
 
     client = HandClient(behaviour)
-    settings = make_settings(ledger=shared, max_requests=20)
+    settings = make_settings(ledger=shared, max_requests=20, deadline_seconds=0.1)
     engine = Engine(settings, lambda _: client)
     engine.submit([(0, make_question("hangs"))], Basket())
     while not client.log:

@@ -22,7 +22,6 @@ from tests.transforms.generate.support import (
 from transforms.generate.engine import Engine
 from transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, CallError, SetupError
 from transforms.generate.halt import HOPELESS_STREAK, REJECTED_STREAK, TRANSIENT_STREAK
-from transforms.generate.window import Basket
 
 SECONDS = 20
 
@@ -222,42 +221,3 @@ def test_a_client_that_can_not_be_made_is_said_and_nothing_is_left(tmp_path):
     with pytest.raises(SetupError, match="No credentials"):
         Engine(make_settings(ledger=f"sqlite://{tmp_path}/ledger"), no_client)
     assert "groundrows-calls" not in [thread.name for thread in threading.enumerate()]
-
-
-# -- closing ---------------------------------------------------------------------------------------------
-
-
-async def never(prompt, nth):
-    await asyncio.Event().wait()
-
-
-@pytest.mark.parametrize("limit", [None, 60.0])
-def test_closing_with_calls_in_the_air_does_not_hang(limit, tmp_path):
-    client = HandClient(never)
-    settings = make_settings(
-        ledger=f"sqlite://{tmp_path}/ledger", max_requests=100, max_in_flight=8, requests_per_minute=limit
-    )
-    engine = Engine(settings, lambda _: client)
-    engine.submit(list(enumerate(questions(30))), Basket())
-    give_up = time.monotonic() + SECONDS
-    while not client.out and time.monotonic() < give_up:
-        time.sleep(0.005)
-    closing = threading.Thread(target=engine.close, daemon=True)
-    closing.start()
-    closing.join(SECONDS)
-    assert not closing.is_alive()
-    assert client.closed
-    assert client.out == 0
-    assert "groundrows-calls" not in [thread.name for thread in threading.enumerate()]
-
-
-def test_closing_with_calls_at_a_real_server_does_not_hang():
-    with running_emulator("--faults=hang:1") as emulator:
-        engine = Engine(make_settings(emulator.address))
-        engine.submit(list(enumerate(questions(30))), Basket())
-        while engine.attempts.out < 30:
-            time.sleep(0.005)
-        closing = threading.Thread(target=engine.close, daemon=True)
-        closing.start()
-        closing.join(SECONDS)
-        assert not closing.is_alive()

@@ -10,7 +10,16 @@ from schemas.messages import response_class
 from schemas.question import Question, RecordSettings, parse_question
 from schemas.record import Record
 from tests.transforms.generate.support import make_check
-from transforms.generate.job import Job, answer_of, claimed, look_up, model_of, next_job, question_key
+from transforms.generate.job import (
+    Job,
+    answer_of,
+    claimed,
+    look_up,
+    model_of,
+    next_job,
+    question_key,
+    release,
+)
 from transforms.generate.ledger.base import Entry, fingerprint
 from transforms.generate.ledger.memory import MemoryLedger
 from transforms.generate.ledger.sqlite import SqliteLedger
@@ -126,6 +135,18 @@ def test_the_first_origin_keeps_its_claim(ledger, in_memory: bool) -> None:
     assert claimed(book, "run", [other]) == [False]
     assert claimed(book, "another run", [other]) == [True]
     assert claimed(book, "run", []) == []
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_claim_is_taken_back_by_whoever_holds_it(ledger, in_memory: bool) -> None:
+    book = MemoryLedger() if in_memory else ledger
+    first, same = question('{"question": "Why?"}', "a:1"), question('{"question": "Why?"}', "a:2")
+    assert claimed(book, "run", [first]) == [True]
+    release(book, "run", same)
+    assert claimed(book, "run", [same]) == [False]
+    release(book, "run", first)
+    assert claimed(book, "run", [same]) == [True]
+    assert claimed(book, "run", [first]) == [False]
 
 
 # -- what an answer is kept under ------------------------------------------------------------------------

@@ -52,6 +52,18 @@ def test_other_settings_have_an_engine_of_their_own():
         shared.release(engine)
 
 
+def test_all_engines_of_the_process_stop_calling_even_where_they_were_interrupted(tmp_path):
+    engines = [
+        shared.acquire(make_settings(max_in_flight=count), hand_client, open_pacer) for count in (1, 2)
+    ]
+    with shared._lock:  # a signal may come at any moment
+        assert shared.stop_calling() == 0
+    for engine in engines:
+        shared.release(engine)
+    assert [engine.attempts.halted.is_set() for engine in engines] == [True, True]
+    assert shared.stop_calling() == 0
+
+
 def test_threads_that_come_at_once_get_the_same():
     barrier = threading.Barrier(8)
     engines = []

@@ -97,6 +97,50 @@ def test_claims_belong_to_a_run_and_can_be_forgotten(ledger: Ledger) -> None:
     assert ledger.claim("run", {KEYS[0]: "archive:7"}) == {KEYS[0]: "archive:7"}
 
 
+def test_a_claim_that_is_released_is_anybodys(ledger: Ledger) -> None:
+    ledger.claim("run", {KEYS[0]: "archive:1", KEYS[1]: "archive:2"})
+    ledger.release("run", {KEYS[0]: "archive:1", KEYS[2]: "archive:1"})
+    assert ledger.claim("run", {KEYS[0]: "archive:9"}) == {KEYS[0]: "archive:9"}
+    assert ledger.claim("run", {KEYS[1]: "archive:9"})[KEYS[1]] != "archive:9"
+    ledger.release("run", {})
+    ledger.release("never heard of", {KEYS[0]: "archive:9"})
+    assert ledger.claim("run", {KEYS[0]: "archive:9"}) == {KEYS[0]: "archive:9"}
+
+
+def test_nobody_releases_what_another_holds(ledger: Ledger) -> None:
+    ledger.claim("run", {KEYS[0]: "archive:1"})
+    ledger.claim("another", {KEYS[0]: "archive:2"})
+    ledger.release("run", {KEYS[0]: "archive:2"})
+    ledger.release("another", {KEYS[0]: "archive:1"})
+    for run_id, origin in (("run", "archive:1"), ("another", "archive:2")):
+        assert ledger.claim(run_id, {KEYS[0]: origin}) == {KEYS[0]: origin}
+        assert ledger.claim(run_id, {KEYS[0]: "archive:3"})[KEYS[0]] != "archive:3"
+
+
+def test_thousands_are_released_at_once(stored: Ledger) -> None:
+    claims = {entry_key(f"q{number}", 0, b""): f"archive:{number}" for number in range(1300)}
+    stored.claim("run", claims)
+    stored.release("run", claims)
+    later = dict.fromkeys(claims, "archive:later")
+    assert stored.claim("run", later) == later
+
+
+def test_each_claim_has_its_holder_while_others_are_released(ledger: Ledger) -> None:
+    held: list[bytes] = []
+
+    def claim_and_release(thread: int) -> None:
+        mine = dict.fromkeys(KEYS, f"thread {thread}")
+        for _ in range(40):
+            holders = ledger.claim("run", mine)
+            assert holders.keys() == mine.keys()
+            won = [key for key, holder in holders.items() if holder == f"thread {thread}"]
+            held.extend(won)
+            ledger.release("run", dict.fromkeys(won, f"thread {thread}"))
+
+    in_threads(claim_and_release)
+    assert set(held) == set(KEYS)
+
+
 def test_one_of_many_threads_gets_each_claim(ledger: Ledger) -> None:
     won: list[bytes] = []
 
