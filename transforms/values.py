@@ -80,11 +80,12 @@ def _shortest(value: float) -> float:
 
     The service sends 32-bit floats: 0.9 arrives as 0.8999999761581421, which `>= 0.9` would miss.
     """
-    if value >= 0.1:  # places are digits, and 32-bit floats stand closer together than decimals of seven
-        for places in (7, 8):
-            short = round(value, places)
-            if _FLOAT.unpack(_FLOAT.pack(short))[0] == value:
-                return short
+    # The quicker way first. From 0.1 on, where most scores lie, floats stand closer together than decimals of
+    # seven places, and below it seven places are six digits at most: none that is shorter is passed over.
+    for places in (7, 8):
+        short = round(value, places)
+        if _FLOAT.unpack(_FLOAT.pack(short))[0] == value:
+            return short
     for digits in range(6, 9):
         short = float(f"{value:.{digits}g}")
         if _FLOAT.unpack(_FLOAT.pack(short))[0] == value:
