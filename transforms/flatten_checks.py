@@ -21,7 +21,6 @@ from transforms.flatten import COUNTERS, FlattenSettings, OutcomeCounters, failu
 from transforms.generate.stage import CHECKS
 from transforms.received import read_response, writable
 
-
 CHECK_TABLES = ("grounding_checks", "failures")
 """The tables that the outcome of a check has rows for."""
 

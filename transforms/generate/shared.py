@@ -12,14 +12,20 @@ from transforms.generate.settings import CallSettings
 
 _lock = threading.Lock()
 _engines: dict[object, Engine] = {}
-_users: dict[object, int] = {}
+_users: dict[Engine, int] = {}
 
 ClientOf = Callable[[CallSettings], Client]
 PacerOf = Callable[[CallSettings], Pacer]
 
 
-def acquire(settings: CallSettings, client_of: ClientOf, pacer_of: PacerOf) -> Engine:
+def acquire(settings: CallSettings, client_of: ClientOf, pacer_of: PacerOf, *, anew: bool = False) -> Engine:
     """The process's engine for these settings; made by whoever asks first. Pair with `release`.
+
+    Args:
+        settings: How to call.
+        client_of: Makes the backend.
+        pacer_of: Makes a shard's pacer.
+        anew: Whether one that has stopped calling is followed by a new one.
 
     Raises:
         SetupError: Credentials are missing.
@@ -27,27 +33,29 @@ def acquire(settings: CallSettings, client_of: ClientOf, pacer_of: PacerOf) -> E
     """
     key = (settings, client_of, pacer_of)
     with _lock:
-        if key not in _engines:
-            _engines[key] = Engine(settings, client_of, pacer_of)
-        _users[key] = _users.get(key, 0) + 1
-        return _engines[key]
+        engine = _engines.get(key)
+        if engine is None or (anew and engine.halt.reason is not None):
+            engine = _engines[key] = Engine(settings, client_of, pacer_of)
+        _users[engine] = _users.get(engine, 0) + 1
+        return engine
 
 
 def release(engine: Engine) -> None:
     """One user less; the last one closes it."""
     with _lock:
-        key = next(key for key, value in _engines.items() if value is engine)
-        _users[key] -= 1
-        if _users[key]:
+        _users[engine] -= 1
+        if _users[engine]:
             return
-        del _engines[key], _users[key]
+        del _users[engine]
+        for key in [key for key, value in _engines.items() if value is engine]:
+            del _engines[key]
     engine.close()
 
 
 def running() -> list[Engine]:
     """The engines of this process, for a display of progress."""
     # Not under the lock: a signal's handler asks too, and may have interrupted whoever holds it.
-    return list(_engines.values())
+    return list(_users)
 
 
 def stop_calling() -> int:

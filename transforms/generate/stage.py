@@ -24,6 +24,8 @@ from transforms.batch import KeyByShard
 from transforms.generate import shared
 from transforms.generate.budget import budget_scope
 from transforms.generate.clients.open import open_client
+from transforms.generate.engine import Engine
+from transforms.generate.errors import NOT_ATTEMPTED
 from transforms.generate.ledger.memory import MemoryLedger
 from transforms.generate.pacing.open import open_pacer
 from transforms.generate.settings import CallSettings
@@ -38,6 +40,10 @@ CHECK_RETRIES_BY_CODE = "groundrows.checks.retries_by_code"
 """The same for the calls of method `check`."""
 
 
+class StoppedError(Exception):
+    """Calling has stopped in the middle of a stream: its questions are to come again, and not to be lost."""
+
+
 class GenerateAnswers(beam.PTransform):
     """PCollection[Question] -> PCollection[Outcome]: each question ends as exactly one outcome.
 
@@ -45,6 +51,10 @@ class GenerateAnswers(beam.PTransform):
     bundle ends when its own questions have. What was called is counted under `groundrows`, or, when the
     method is `check`, under `groundrows.checks`. With `rate_limiter="sharded"` questions are first keyed onto
     `pacing_shards` shards, which shuffles them; otherwise nothing is shuffled.
+
+    When nothing can work (see `halt.py`) the questions of a bounded input that are left end as
+    `NOT_ATTEMPTED`. Those of an unbounded one are the runner's to try again, for as long as it takes: the
+    bundle fails, and the next attempt calls afresh. Only a budget that is spent ends those too.
 
     Args:
         settings: How to call.
@@ -70,7 +80,7 @@ class GenerateAnswers(beam.PTransform):
         Raises:
             ValueError: A budget is to be counted in keyed state, which every window would begin anew.
         """
-        arguments = (self._settings, self._client_of, self._pacer_of)
+        arguments = (self._settings, self._client_of, self._pacer_of, not questions.is_bounded)
         if self._settings.rate_limiter != "sharded":
             return questions | "Call" >> beam.ParDo(_GenerateFn(*arguments)).with_output_types(Outcome)
         if _budget_in_state(self._settings) and not isinstance(questions.windowing.windowfn, GlobalWindows):
@@ -103,10 +113,17 @@ def _with_timestamp(
 class _Calling(beam.DoFn):
     """What both ways of calling share: the engine, batches, and outcomes back in their own windows."""
 
-    def __init__(self, settings: CallSettings, client_of: shared.ClientOf, pacer_of: shared.PacerOf) -> None:
+    def __init__(
+        self,
+        settings: CallSettings,
+        client_of: shared.ClientOf,
+        pacer_of: shared.PacerOf,
+        comes_again: bool = False,
+    ) -> None:
         self._settings = settings
         self._client_of = client_of
         self._pacer_of = pacer_of
+        self._comes_again = comes_again
         checks = settings.method == "check"
         namespace = CHECKS if checks else NAMESPACE
         self._retries_by_code = CHECK_RETRIES_BY_CODE if checks else RETRIES_BY_CODE
@@ -117,12 +134,18 @@ class _Calling(beam.DoFn):
         self._throttled = ThrottlingSignaler(namespace=namespace)
 
     def setup(self) -> None:
-        self._engine = shared.acquire(self._settings, self._client_of, self._pacer_of)
+        self._engine = self._acquired()
+
+    def _acquired(self) -> Engine:
+        return shared.acquire(self._settings, self._client_of, self._pacer_of, anew=self._comes_again)
 
     def teardown(self) -> None:
         shared.release(self._engine)
 
     def start_bundle(self) -> None:
+        if self._comes_again and self._engine.halt.reason is not None:
+            stopped, self._engine = self._engine, self._acquired()
+            shared.release(stopped)
         self._basket = Basket()
         self._batches: dict[int, list[tuple[Any, Question]]] = {}
         # By shard, the calls that this bundle's questions may still make.
@@ -149,10 +172,16 @@ class _Calling(beam.DoFn):
 
     def _emit(self, finished: Iterable[tuple[Any, Outcome]]) -> Iterator[WindowedValue]:
         for (timestamp, window, shard), outcome in finished:
+            if self._comes_again and self._was_turned_away(outcome):
+                raise StoppedError(self._engine.halt.reason)
             self._open[shard] -= self._most_calls(outcome.question)
             self._count(outcome)
             yield WindowedValue(outcome, timestamp, (window,))
         self._signal()
+
+    def _was_turned_away(self, outcome: Outcome) -> bool:
+        failure = outcome.failure
+        return failure is not None and failure.code == NOT_ATTEMPTED and self._engine.halt.reason is not None
 
     def _most_calls(self, question: Question) -> int:
         return len(question.turns) * self._settings.max_attempts

@@ -80,6 +80,16 @@ def client_by_method(settings: CallSettings) -> _ByMethod:
     return _ByMethod(settings)
 
 
+def denied_at_first(settings: CallSettings) -> HandClient:
+    """A backend that nobody may call; the second that is made, as by an operator who has mended it, answers."""
+
+    async def denied(prompt: str, nth: int) -> bytes:
+        raise CallError("PERMISSION_DENIED", "nobody may")
+
+    clients.append(HandClient(_uneven if clients else denied))
+    return clients[-1]
+
+
 def another_client(settings: CallSettings) -> HandClient:
     """A backend like the shaky one; engines of the two are apart, as those of two workers are."""
     return shaky_client(settings)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.emulator.process import running_emulator
+from tests.pipeline.streams import Come, play
 from tests.transforms.generate import pipelines
 from tests.transforms.generate.support import (
     codes_of,
@@ -220,6 +221,36 @@ def test_a_source_of_many_bundles_is_one_run():
     )
     pipeline.run().wait_until_finish()
     assert codes_of(outcomes()) == {"OK": 100, "duplicate": 100}
+
+
+# -- when nothing can work -------------------------------------------------------------------------------
+
+
+def asked_as_a_stream(count, calls, client_of):
+    """Play the questions as a stream that stands still, twice: before a half of them and after the other."""
+    events = [Come(tuple(range(half))) for half in (count // 2, count - count // 2)]
+    play(
+        events,
+        lambda number: make_question(f"q{number}"),
+        lambda asked: asked | GenerateAnswers(calls, client_of) | beam.ParDo(pipelines.Collect()),
+    )
+    for engine in shared.running():  # the local runner takes nothing down of what failed; others do
+        shared.release(engine)
+
+
+@pytest.mark.parametrize("how", [{}, {**SHARDED, "pacing_shards": 2}], ids=["local", "sharded"])
+def test_a_stream_loses_no_question_while_nothing_can_work(how):
+    asked_as_a_stream(40, make_settings(**how), pipelines.denied_at_first)
+    assert {outcome.question.question_id for outcome in outcomes()} == {f"q{n}" for n in range(40)}
+    assert codes_of(outcomes())["NOT_ATTEMPTED"] == 0
+    assert codes_of(outcomes())["OK"] == 40
+
+
+def test_an_archives_questions_are_accounted_for_when_nothing_can_work():
+    run(questions(40), make_settings(max_in_flight=5), pipelines.denied_at_first)
+    assert len(outcomes()) == 40
+    assert codes_of(outcomes())["NOT_ATTEMPTED"] >= 30
+    assert len(pipelines.clients) == 1
 
 
 # -- the budget ------------------------------------------------------------------------------------------
