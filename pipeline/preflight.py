@@ -94,7 +94,8 @@ def check_dataflow(options: RunOptions, ledger: str) -> None:
     """Refuse what only this machine has, when the work is done in Google's."""
     if not options.output.startswith("gs://"):
         raise UsageError(
-            f"--output={options.output} is on this machine, where workers on Dataflow can't write: name one on gs://."
+            f"--output={options.output} is on this machine, where workers on Dataflow can't write: "
+            "name one on gs://."
         )
     if ledger.startswith("sqlite:"):
         raise UsageError(
