@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
@@ -14,6 +14,7 @@ from pipeline.output import Output
 from pipeline.sinks import ROWS
 from schemas.messages import Method
 from schemas.tables import TABLES
+from transforms.check import SKIPPED
 from transforms.flatten import COUNTERS, COUNTERS_BY_CODE
 from transforms.generate.stage import CHECK_RETRIES_BY_CODE, CHECKS, NAMESPACE, RETRIES_BY_CODE
 
@@ -30,6 +31,7 @@ class CheckAccount:
         skipped: Answers without a text, or without a chunk's text to check it against.
         calls: Requests that left, retries included.
         retries: Requests beyond a check's first.
+        failures_by_code: Failure rows of checks by code.
     """
 
     checked: int = 0
@@ -37,6 +39,7 @@ class CheckAccount:
     skipped: int = 0
     calls: int = 0
     retries: int = 0
+    failures_by_code: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +113,18 @@ def account(counters: Mapping[tuple[str, str], int], method: Method = "generate"
         failures_by_code=by_name(COUNTERS_BY_CODE),
         throttled_seconds=one(THROTTLED, calling),
         rows={table: one(table, ROWS) for table in TABLES},
-        checks=CheckAccount() if method == "check" else _checks(counters),
-    )
-
-
-def _checks(counters: Mapping[tuple[str, str], int]) -> CheckAccount:
-    return CheckAccount(
-        **{field.name: counters.get((CHECKS, field.name), 0) for field in fields(CheckAccount)}
+        checks=(
+            CheckAccount()
+            if method == "check"
+            else CheckAccount(
+                checked=one("checked", CHECKS),
+                failed=one("failed", CHECKS),
+                skipped=one(SKIPPED, CHECKS),
+                calls=one("calls", CHECKS),
+                retries=one("retries", CHECKS),
+                failures_by_code=by_name(f"{CHECKS}.failures_by_code"),
+            )
+        ),
     )
 
 

@@ -121,7 +121,13 @@ def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> No
         metavar="N",
         help="limit of --check_grounding's own calls (default: 60 for the service, none for the emulator)",
     )
-    calling.add_argument("--max_in_flight", type=int, default=64, metavar="N", help="calls out, a process")
+    calling.add_argument(
+        "--max_in_flight",
+        type=int,
+        default=64,
+        metavar="N",
+        help="calls out, a process; checks have as many of their own",
+    )
     calling.add_argument(
         "--batch_size", type=int, default=32, metavar="N", help="questions looked up together"
     )

@@ -83,7 +83,7 @@ def _without_secrets(runner_flags: Sequence[str]) -> list[str]:
 def for_people(summary: Mapping[str, Any], output: str) -> str:
     """The summary as a few lines."""
     output = output.encode("utf-8", "backslashreplace").decode()  # a terminal takes no broken names
-    failures = ", ".join(f"{count} {code}" for code, count in summary["failures_by_code"].items())
+    failures = _by_code(summary["failures_by_code"])
     lines = [
         f"{summary['records_read']:,} records read = {summary['answered']:,} answered"
         f" + {summary['failed']:,} failed + {summary['duplicates']:,} duplicates"
@@ -103,6 +103,8 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
             f" {checks['skipped']:,} answers with nothing to check; {checks['calls']:,} calls,"
             f" {checks['retries']:,} of them retries"
         )
+        if checks["failures_by_code"]:
+            lines.append(f"failed checks: {_by_code(checks['failures_by_code'])}")
     latency = summary["quantiles"].get("latency_ms")
     if latency:
         lines.append(
@@ -111,13 +113,18 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
         )
     rows = ", ".join(f"{count:,} {table}" for table, count in summary["rows"].items())
     lines.append(f"rows in {output}: {rows}")
-    if any(code in WORTH_REPLAYING for code in summary["failures_by_code"]):
+    codes = {*summary["failures_by_code"], *((checks or {}).get("failures_by_code") or {})}
+    if codes & WORTH_REPLAYING:
         lines.append(
             f"to ask the failed ones again: groundrows replay {_flag('failures', output)} "
             f"{_flag('output', output)} --append, with the other flags of this run but --input"
         )
     lines.append(f"to look at them: groundrows report {shlex.quote(output)}")
     return "\n".join(lines)
+
+
+def _by_code(failures: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {code}" for code, count in failures.items())
 
 
 def _flag(name: str, value: str) -> str:

@@ -109,13 +109,16 @@ WITH_CHECKS = {
     (CHECKS, "failed"): 1,
     (CHECKS, "skipped"): 4,
     (CHECK_RETRIES_BY_CODE, "ABORTED"): 3,
+    (f"{CHECKS}.failures_by_code", "INTERNAL"): 1,
     (ROWS, "failures"): 1,
 }
 
 
 def test_checks_of_answers_are_accounted_for_beside_the_records() -> None:
     found = account(WITH_CHECKS)
-    assert found.checks == CheckAccount(checked=1, failed=1, skipped=4, calls=5, retries=3)
+    assert found.checks == CheckAccount(
+        checked=1, failed=1, skipped=4, calls=5, retries=3, failures_by_code={"INTERNAL": 1}
+    )
     assert (found.calls, found.retries, found.failed) == (2, 0, 0)
     assert found.balanced
 

@@ -281,7 +281,7 @@ FILES = {
         (["--ledger=sqlite:///proc/nowhere/ledger"], "/proc/nowhere/ledger"),
         ([f"--ledger=redis://:{SECRET}@127.0.0.1:1/0"], "127.0.0.1:1"),
         (["--runner=NoSuchRunner"], "NoSuchRunner"),
-        (["--runner=DataflowRunner"], "project"),
+        (["--runner=DataflowRunner"], "gs://"),
         (["--runner=DataflowRunner", "--project=p", "--share_identical"], "--share_identical"),
         (["--direct_num_workers=many"], "--direct_num_workers"),
         (["--service=discoveryengine"], "--location"),

@@ -14,7 +14,7 @@ from typing import Any
 import zstandard
 
 from transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
-from transforms.generate.ledger.packing import pack, unpack
+from transforms.generate.ledger.packing import pack, pack_many, unpack
 
 # "GRws": written into the file's header, so that somebody else's database is never taken for a ledger.
 APPLICATION_ID = 0x47527773
@@ -43,8 +43,11 @@ CREATE TABLE budgets (run_id TEXT PRIMARY KEY, reserved INTEGER NOT NULL) WITHOU
 _COLUMNS = "key, question_id, turn_index, model_id, attempts, latency_ms, asked_at, answered_at, response"
 # Columns that came later. The format is the same: whoever does not know them leaves them out.
 _LATER = {"first_part_ms": "REAL", "unread_json": "BLOB"}
-_INSERT = f"INSERT OR REPLACE INTO responses ({_COLUMNS}, {', '.join(_LATER)}) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT = f"INSERT OR REPLACE INTO responses ({_COLUMNS}, {', '.join(_LATER)}) VALUES "
 _MOST_PARAMETERS = 500
+# Rows that one statement inserts: SQLite's module lets go of the interpreter's lock for every statement, and
+# gets it back after up to a switch interval when another thread is busy.
+_ROWS_A_STATEMENT = 45
 
 
 class SqliteLedger:
@@ -82,10 +85,14 @@ class SqliteLedger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._failing() as db, _transaction_on(db):
+            yield db
+
+    @contextmanager
+    def _failing(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
-                with _transaction_on(self._db):
-                    yield self._db
+                yield self._db
             except sqlite3.Error as error:
                 raise LedgerError(
                     f"The ledger {self._path} failed: {error}. What was answered so far is kept; free the "
@@ -124,14 +131,19 @@ class SqliteLedger:
                 entry.latency_ms,
                 _micros(entry.asked_at),
                 _micros(entry.answered_at),
-                pack(entry.response),
+                packed,
                 entry.first_part_ms,
                 None if entry.unread_json is None else pack(entry.unread_json.encode()),
             )
-            for entry in entries
+            for entry, packed in zip(entries, pack_many([entry.response for entry in entries]), strict=True)
         ]
-        with self._transaction() as db:
-            db.executemany(_INSERT, rows)
+        if len(rows) <= _ROWS_A_STATEMENT:
+            # A statement by itself is a transaction.
+            with self._failing() as db:
+                _insert(db, _INSERT, rows)
+        else:
+            with self._transaction() as db:
+                _insert(db, _INSERT, rows)
 
     def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
         """See `Ledger.claim`."""
@@ -139,10 +151,8 @@ class SqliteLedger:
         keys = list(claims)
         # All of it in one transaction, or a claim that was there might be released before it is read.
         with self._transaction() as db:
-            db.executemany(
-                "INSERT OR IGNORE INTO claims VALUES (?,?,?)",
-                [(run_id, key, origin) for key, origin in claims.items()],
-            )
+            rows = [(run_id, key, origin) for key, origin in claims.items()]
+            _insert(db, "INSERT OR IGNORE INTO claims VALUES ", rows)
             for start in range(0, len(keys), _MOST_PARAMETERS):
                 part = keys[start : start + _MOST_PARAMETERS]
                 marks = ",".join("?" * len(part))
@@ -301,6 +311,13 @@ def _is_new(db: sqlite3.Connection) -> bool:
     if version != SCHEMA_VERSION:
         raise sqlite3.DatabaseError(f"its format is {version}, and this version reads {SCHEMA_VERSION}")
     return False
+
+
+def _insert(db: sqlite3.Connection, insert: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    for start in range(0, len(rows), _ROWS_A_STATEMENT):
+        part = rows[start : start + _ROWS_A_STATEMENT]
+        marks = f"({','.join('?' * len(part[0]))})"
+        db.execute(insert + ",".join([marks] * len(part)), [value for row in part for value in row])
 
 
 @contextmanager

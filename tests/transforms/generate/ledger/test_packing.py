@@ -7,12 +7,17 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.generate.ledger.packing import pack, unpack
+from transforms.generate.ledger.packing import pack, pack_many, unpack
 
 
 @given(st.binary(max_size=2_000))
 def test_what_is_packed_comes_out_again(response):
     assert unpack(pack(response)) == response
+
+
+@given(st.lists(st.binary(max_size=2_000), max_size=40))
+def test_many_at_once_are_packed_as_each_by_itself(responses):
+    assert pack_many(responses) == [pack(response) for response in responses]
 
 
 def test_large_responses_come_out_again_and_text_becomes_smaller():
