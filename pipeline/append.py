@@ -1,10 +1,13 @@
-"""`--append`: which turns the output holds already."""
+"""`--append`: which turns the output holds already, and which of their answers are yet to be checked."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import islice
+from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
@@ -16,23 +19,29 @@ from pipeline.output import Output
 from transforms.generate.answered import AnsweredTurns, turn_name
 
 # Only these columns are decoded into Python; the rest is skipped over.
-_COLUMNS = {
+_TURN = [
+    {"name": "question_id", "type": "string"},
+    {"name": "turn_index", "type": "int"},
+    {"name": "question", "type": "string", "default": ""},
+]
+_ANSWER_ID = {"name": "answer_id", "type": "string"}
+_TURNS = {"type": "record", "name": "groundrows.answers", "fields": _TURN}
+_ANSWERS = {**_TURNS, "fields": [*_TURN, _ANSWER_ID, {"name": "answer_text", "type": "string"}]}
+_CHUNKS = {
     "type": "record",
-    "name": "groundrows.answers",
-    "fields": [
-        {"name": "question_id", "type": "string"},
-        {"name": "turn_index", "type": "int"},
-        {"name": "question", "type": "string", "default": ""},
-    ],
+    "name": "groundrows.support_chunks",
+    "fields": [_ANSWER_ID, {"name": "chunk_text", "type": "string"}],
 }
+_CHECKS = {"type": "record", "name": "groundrows.grounding_checks", "fields": [_ANSWER_ID]}
 _BATCH = 10_000
 
 
-def note_answered(output: Output) -> str | None:
+def note_answered(output: Output, *, checks: bool = False) -> str | None:
     """Write the turns that the kept files answer into a scratch file on this machine.
 
     Args:
         output: Where the run writes; its `kept_files` are read.
+        checks: Whether to note also which answers are yet to be checked, as the run checks answers.
 
     Returns:
         The scratch file's path, or None when nothing was answered before.
@@ -42,26 +51,49 @@ def note_answered(output: Output) -> str | None:
         return None
     os.makedirs(output.scratch, mode=0o700, exist_ok=True)
     path = os.path.join(output.scratch, "answered.sqlite")
-    answered_turns(files, path).close()
+    with closing(answered_turns(files, path)) as turns:
+        if checks:
+            _note_unchecked(turns, output)
     return path
+
+
+def _note_unchecked(turns: AnsweredTurns, output: Output) -> None:
+    # As `checks_of` decides it: a check needs a text, and a chunk that has one.
+    turns.add_unchecked(
+        answers=(
+            (turn_name(row["question_id"], row["question"]), row["turn_index"], row["answer_id"])
+            for row in _rows(output.kept("answers"), _ANSWERS)
+            if row["answer_text"].strip()
+        ),
+        quoting=(
+            row["answer_id"]
+            for row in _rows(output.kept("support_chunks"), _CHUNKS)
+            if row["chunk_text"].strip()
+        ),
+        checked=(row["answer_id"] for row in _rows(output.kept("grounding_checks"), _CHECKS)),
+    )
 
 
 def answered_turns(files: Iterable[str], path: str) -> AnsweredTurns:
     """Read the turns that files of the answers table hold into a scratch file at `path`."""
     turns = AnsweredTurns(path)
-    for file in files:
-        found = _turns(file)
-        while batch := list(islice(found, _BATCH)):
-            turns.add(batch)
+    found = (
+        (turn_name(row["question_id"], row["question"]), row["turn_index"]) for row in _rows(files, _TURNS)
+    )
+    while batch := list(islice(found, _BATCH)):
+        turns.add(batch)
     return turns
 
 
-def _turns(path: str) -> Iterator[tuple[str, int]]:
-    try:
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-            for row in reader(file, reader_schema=_COLUMNS):
-                yield turn_name(row["question_id"], row["question"]), row["turn_index"]
-    except Exception as error:
-        raise UsageError(
-            f"What is answered in {path} can't be read: {reason_of(error)}; mend the file or take it away."
-        ) from None
+def _rows(files: Iterable[str], columns: Any) -> Iterator[Any]:
+    for path in files:
+        try:
+            with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+                yield from reader(file, reader_schema=columns)
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"What is answered in {path} can't be read: {reason_of(error)}; "
+                "mend the file or take it away."
+            ) from None

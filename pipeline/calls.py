@@ -103,7 +103,7 @@ def call_settings(
         max_requests=options.max_requests,
         ledger=ledger,
         share_identical=options.share_identical,
-        answered_path=note_answered(where),
+        answered_path=note_answered(where, checks=options.check_grounding),
         transport=options.transport,  # type: ignore[arg-type]
         method=options.mode,  # type: ignore[arg-type]
         stream_answers=options.stream_answers,

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import select
@@ -26,7 +27,7 @@ commands:
   emulator    serve the Grounded Generation API on this machine, for trying out and for tests
   completion  print what makes bash, zsh or tcsh complete commands and flags
 
-`groundrows COMMAND --help` lists a command's flags.
+`groundrows COMMAND --help` lists a command's flags, and `groundrows --version` says which version this is.
 """
 
 
@@ -64,9 +65,16 @@ def _command(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE, end="", file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2
+    if arguments[0] in ("--version", "version"):
+        from importlib.metadata import version
+
+        print(f"groundrows {version('groundrows')}")
+        return 0
     command = COMMANDS.get(arguments[0])
     if command is None:
-        raise UsageError(f"There is no command {arguments[0]!r}: `groundrows help` lists those there are.")
+        nearest = difflib.get_close_matches(arguments[0], COMMANDS, n=1)
+        meant = f"did you mean {nearest[0]}?" if nearest else "`groundrows help` lists those there are."
+        raise UsageError(f"There is no command {arguments[0]!r}: {meant}")
     return command(arguments[1:])
 
 
@@ -176,8 +184,11 @@ def _sql(argv: list[str]) -> int:
 
 
 def _completion(argv: list[str]) -> int:
-    from pipeline.completion import completion
+    from pipeline.completion import HELP, completion
 
+    if _wants_help(argv):
+        print(HELP, end="")
+        return 0
     return completion(argv)
 
 

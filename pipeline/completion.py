@@ -15,6 +15,35 @@ from pipeline.report.options import report_parser
 from pipeline.sql_command import sql_parser
 
 SHELLS = ("bash", "zsh", "tcsh")
+HELP = """\
+usage: groundrows completion bash|zsh|tcsh
+
+Print the script by which a shell completes commands and flags.
+
+example:
+  source <(groundrows completion bash)
+"""
+
+# In bash a flag, its = and its value are three words, which the generated function does not expect. Where it
+# knows nothing, names of files are what is left to complete.
+_BASH = """
+_groundrows() {
+  local -a words=()
+  local i count=$COMP_CWORD
+  for i in "${!COMP_WORDS[@]}"; do
+    if [[ ${COMP_WORDS[i]} != "=" ]]; then
+      words+=("${COMP_WORDS[i]}")
+    elif ((i < COMP_CWORD)); then
+      ((count--))
+    else
+      words+=("")
+    fi
+  done
+  COMP_WORDS=("${words[@]}") COMP_CWORD=$count
+  _shtab_groundrows "$1" "${words[count]}" "${words[count - 1]}"
+}
+complete -o default -F _groundrows groundrows
+"""
 
 
 def completion(argv: Sequence[str]) -> int:
@@ -30,6 +59,8 @@ def completion(argv: Sequence[str]) -> int:
     import shtab
 
     print(shtab.complete(whole_parser(), shell=argv[0]))
+    if argv[0] == "bash":
+        print(_BASH, end="")
     return 0
 
 

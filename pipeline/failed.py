@@ -20,24 +20,14 @@ from pipeline.sinks import CODEC
 from schemas.ids import hashed_id
 from schemas.tables import SCHEMAS
 
-_ANSWERED = {
-    "type": "record",
-    "name": "groundrows.answers",
-    "fields": [
-        {"name": "run_id", "type": "string"},
-        {"name": "question_id", "type": "string"},
-        {"name": "turn_index", "type": "int"},
-        {"name": "answered_at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
-    ],
-}
 _TABLES = """
 CREATE TABLE failed (
   place INTEGER PRIMARY KEY, failure_id TEXT, record TEXT, generation INTEGER, failed_at REAL, run_id TEXT,
-  question_id TEXT, turn_index INTEGER, code TEXT, retryable INTEGER
+  question_id TEXT, turn_index INTEGER, code TEXT, retryable INTEGER, is_check INTEGER
 );
 CREATE TABLE taken (identity TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE chosen (place INTEGER PRIMARY KEY);
-CREATE TABLE answered (question_id TEXT, turn_index INTEGER, run_id TEXT, answered_at REAL);
+CREATE TABLE made_good (question_id TEXT, turn_index INTEGER, run_id TEXT, at REAL, is_check INTEGER);
 """
 NO_RECORD = "no_record"
 OLDER = "older"
@@ -65,17 +55,21 @@ class FailedRecords:
     """The failures found and those chosen, noted in a scratch file that SQLite removes by itself.
 
     Two failures are of the same record when they have the same id, or the same bytes from the same origin;
-    the one with the longest history, and of those the latest, stands for it. It is left out when
+    the one with the longest history, and of those the latest, stands for it. Failed checks and failures of
+    the question itself are made good apart from each other, so each kind has one that stands for the record;
+    where both are to be replayed, the record is so once. A failure is left out when
 
     - `no_record`: its row holds no whole record, as when an archive could not be read;
     - `older`: another failure stands for the record;
-    - `answered_since`: a later run, whose answers were given too, answered the turn that failed;
-    - `at_max_generations`: it was replayed often enough; its row stays where it is;
-    - `not_asked_for`: it is of another code, or not retryable.
+    - `answered_since`: a later run, whose rows were given too, answered the turn that failed, or checked it
+      where a check had failed;
+    - `not_asked_for`: it is of another code, or not retryable;
+    - `at_max_generations`: it was replayed often enough; its row stays where it is.
 
     Args:
         failures: Files of the failures table.
         answers: Files of the answers table.
+        checks: Files of the grounding_checks table.
         wanted: The filter.
 
     Attributes:
@@ -86,7 +80,13 @@ class FailedRecords:
         UsageError: A file can't be read.
     """
 
-    def __init__(self, failures: Sequence[str], answers: Sequence[str], wanted: FailureFilter) -> None:
+    def __init__(
+        self,
+        failures: Sequence[str],
+        answers: Sequence[str],
+        checks: Sequence[str],
+        wanted: FailureFilter,
+    ) -> None:
         self.found = 0
         self.left_out = dict.fromkeys((NO_RECORD, OLDER, ANSWERED, CAPPED, UNWANTED), 0)
         self._files = failures
@@ -94,7 +94,9 @@ class FailedRecords:
         self._db.executescript(_TABLES)
         self._db.execute("BEGIN")
         self._note_failures()
-        self._note_answers(answers)
+        self._note_made_good(answers, "answers", "answered_at", is_check=False)
+        self._note_made_good(checks, "grounding_checks", "checked_at", is_check=True)
+        self._db.execute("CREATE INDEX by_turn ON made_good (question_id, turn_index)")
         self._choose(wanted)
 
     @property
@@ -136,36 +138,38 @@ class FailedRecords:
                 row["turn_index"],
                 row["code"],
                 row["retryable"],
+                row["stage"] == "check",
             )
-            self._db.execute("INSERT INTO failed VALUES (?,?,?,?,?,?,?,?,?,?)", values)
+            self._db.execute("INSERT INTO failed VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)
 
-    def _note_answers(self, files: Sequence[str]) -> None:
+    def _note_made_good(self, files: Sequence[str], table: str, moment: str, *, is_check: bool) -> None:
         self._db.executemany(
-            "INSERT INTO answered VALUES (?,?,?,?)",
+            "INSERT INTO made_good VALUES (?,?,?,?,?)",
             (
-                (row["question_id"], row["turn_index"], row["run_id"], _seconds(row["answered_at"]))
-                for row in _rows(files, _ANSWERED)
+                (row["question_id"], row["turn_index"], row["run_id"], _seconds(row[moment]), is_check)
+                for row in _rows(files, _moments(table, moment))
             ),
         )
-        self._db.execute("CREATE INDEX by_turn ON answered (question_id, turn_index)")
 
     def _choose(self, wanted: FailureFilter) -> None:
         latest_first = self._db.execute(
-            "SELECT place, failure_id, record, generation, code, retryable, EXISTS ("
-            "  SELECT 1 FROM answered WHERE answered.question_id = failed.question_id"
-            "  AND answered.turn_index = failed.turn_index AND answered.run_id != failed.run_id"
-            "  AND answered.answered_at > failed.failed_at"
+            "SELECT place, failure_id, record, generation, code, retryable, is_check, EXISTS ("
+            "  SELECT 1 FROM made_good WHERE made_good.question_id = failed.question_id"
+            "  AND made_good.turn_index = failed.turn_index AND made_good.run_id != failed.run_id"
+            "  AND made_good.at > failed.failed_at AND made_good.is_check = failed.is_check"
             ") FROM failed ORDER BY generation DESC, failed_at DESC, place"
         )
-        for place, failure_id, record, generation, code, retryable, answered in latest_first:
-            if not self._take(failure_id, record):
+        for place, failure_id, record, generation, code, retryable, is_check, made_good in latest_first:
+            if not self._take(f"{is_check} {failure_id}", f"{is_check} {record}"):
                 self.left_out[OLDER] += 1
-            elif answered:
+            elif made_good:
                 self.left_out[ANSWERED] += 1
-            elif generation >= wanted.max_generations:
-                self.left_out[CAPPED] += 1
             elif (wanted.only_retryable and not retryable) or code not in (wanted.codes or (code,)):
                 self.left_out[UNWANTED] += 1
+            elif not self._take(failure_id, record):
+                self.left_out[OLDER] += 1
+            elif generation >= wanted.max_generations:
+                self.left_out[CAPPED] += 1
             else:
                 self._db.execute("INSERT INTO chosen VALUES (?)", [place])
 
@@ -176,6 +180,19 @@ class FailedRecords:
             for identity in identities
         ]
         return all(new)
+
+
+def _moments(table: str, moment: str) -> Any:
+    """The columns of a table that say which turn a row is of, and when it was made."""
+    named = {"run_id": "string", "question_id": "string", "turn_index": "int"}
+    return {
+        "type": "record",
+        "name": f"groundrows.{table}",
+        "fields": [
+            *({"name": name, "type": kind} for name, kind in named.items()),
+            {"name": moment, "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        ],
+    }
 
 
 def _rows(files: Sequence[str], schema: Any) -> Iterator[Any]:

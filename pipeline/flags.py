@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
 
@@ -20,7 +20,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         said = action.help or ""
-        if action.default in (None, False, "", argparse.SUPPRESS) or "default" in said:
+        if action.default in (None, False, "", [], argparse.SUPPRESS) or "default" in said:
             return said
         return f"{said} (default: %(default)s)".strip()
 
@@ -31,6 +31,24 @@ class FlagParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as one sentence."""
         raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` lists the flags.")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and name the nearest flag to one that there is not."""
+        flags, stray = self.parse_known_args(args, namespace)
+        if stray:
+            raise stray_flag(self.prog, stray[0], [self])
+        return flags
+
+
+def stray_flag(prog: str, text: str, parsers: Sequence[argparse.ArgumentParser]) -> UsageError:
+    """The error that says of a flag or value that it is none of the parsers', and what was meant."""
+    name = text.split("=")[0]
+    if not name.startswith("-") or name == "--":
+        return UsageError(f"The value {text!r} belongs to no flag: write --flag=value.")
+    names = {name for parser in parsers for action in parser._actions for name in action.option_strings}
+    nearest = difflib.get_close_matches(f"--{name.lstrip('-')}", sorted(names), n=1)
+    meant = f"did you mean {nearest[0]}?" if nearest else f"`{prog} --help` lists the flags."
+    return UsageError(f"There is no flag {name}: {meant}")
 
 
 def add_run_flags(parser: argparse.ArgumentParser, *, inputs: bool = True) -> None:
@@ -204,13 +222,7 @@ def check_runner_flags(parser: argparse.ArgumentParser, unknown: Sequence[str]) 
     _, stray = beams.parse_known_args(list(unknown))
     if not stray:
         return
-    name = stray[0].split("=")[0]
-    if not name.startswith("-") or name == "--":
-        raise UsageError(f"The value {stray[0]!r} belongs to no flag: write --flag=value.")
-    names = {name for each in (parser, beams) for action in each._actions for name in action.option_strings}
-    nearest = difflib.get_close_matches(f"--{name.lstrip('-')}", sorted(names), n=1)
-    meant = f"did you mean {nearest[0]}?" if nearest else f"`{parser.prog} --help` lists the flags."
-    raise UsageError(f"There is no flag {name}: {meant}")
+    raise stray_flag(parser.prog, stray[0], [parser, beams])
 
 
 def beam_parser(prog: str) -> FlagParser:

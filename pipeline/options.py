@@ -216,6 +216,10 @@ def _check_mode(flags: argparse.Namespace) -> None:
             )
     elif flags.citation_threshold is not None and not flags.check_grounding:
         raise UsageError("--citation_threshold is for checks: give --check_grounding too, or leave it out.")
+    elif flags.answer_field != "answer":
+        raise UsageError(
+            f"--answer_field={flags.answer_field} is for --mode=check: give that too, or leave it out."
+        )
     if flags.mode != "check" and flags.check_requests_per_minute is not None and not flags.check_grounding:
         raise UsageError(
             "--check_requests_per_minute is for checks: give --check_grounding too, or leave it out."

@@ -9,11 +9,12 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
 from pipeline.append import answered_turns
+from pipeline.calls import check_settings
 from pipeline.errors import UsageError
 from pipeline.options import RunOptions
 from pipeline.output import finished_files, is_finished, ledger_in
@@ -51,7 +52,7 @@ def plan(argv: list[str]) -> int:
     except LedgerError as error:
         raise UsageError(str(error)) from None
     found = reckon(survey, options)
-    print(json.dumps(found, indent=2, ensure_ascii=False) if options.as_json else for_people(found))
+    print(as_json(found) if options.as_json else for_people(found))
     return 0
 
 
@@ -65,7 +66,9 @@ def _survey(
         answered = _answered(options, os.path.join(directory, "answered.sqlite"))
         if answered is not None:
             stack.enter_context(closing(answered))
-        surveyor = Surveyor(records, _call_settings(options), ledger, scratch, answered)
+        calls = _call_settings(options)
+        checks = check_settings(options, calls)
+        surveyor = Surveyor(records, calls, ledger, scratch, answered, checks, options.citation_threshold)
         surveyor.read(item for archive in archives for item in read_archive(archive))
         return surveyor.found
 
@@ -109,11 +112,17 @@ def _call_settings(options: RunOptions) -> CallSettings:
 
 
 def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
-    """What `--json` prints: the survey's figures, and time and cost of the calls that the budget allows."""
+    """What `--json` prints: the survey's figures, and time and cost of the calls that the budget allows.
+
+    A budget is spent on calls and checks as they come. That it is spent on calls first is supposed here: in
+    number and price it makes no difference.
+    """
     run = options.run
-    calls = survey.calls if run.max_requests is None else min(survey.calls, run.max_requests)
+    budget = survey.calls + survey.checks if run.max_requests is None else run.max_requests
+    calls = min(survey.calls, budget)
+    checks = min(survey.checks, budget - calls)
     tokens = math.ceil(survey.characters / CHARACTERS_PER_TOKEN)
-    seconds, limited_by = _time(calls, survey.most_calls, run)
+    seconds, limited_by = _time(calls, survey.most_calls, checks, run)
     reasons = sorted(survey.reasons.values(), key=lambda reason: (-reason.count, reason.code))
     uri = _ledger_uri(run)
     found: dict[str, Any] = {
@@ -137,14 +146,17 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
         "turns_shared": survey.shared_turns,
         "calls": survey.calls,
         "calls_within_budget": calls,
+        "checks": survey.checks,
+        "checks_within_budget": checks,
         "characters": survey.characters,
         "estimated_tokens": tokens,
         "requests_per_minute": run.requests_per_minute,
+        "check_requests_per_minute": run.check_requests_per_minute if run.check_grounding else None,
         "max_in_flight": run.max_in_flight,
         "expected_latency_seconds": run.expected_latency_seconds,
         "seconds": round(seconds, 3),
         "limited_by": limited_by,
-        "cost": _cost(calls, tokens * calls / survey.calls if survey.calls else 0, options),
+        "cost": _cost(calls + checks, tokens * calls / survey.calls if survey.calls else 0, options),
         "largest_request": (
             {"bytes": survey.largest_bytes, "origin": survey.largest_origin} if survey.largest_bytes else None
         ),
@@ -154,17 +166,24 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
     return found
 
 
-def _time(calls: int, most_calls: int, run: RunOptions) -> tuple[float, str | None]:
-    """How long the calls take at least, in seconds, and what makes it so long."""
-    if not calls:
+def _time(calls: int, most_calls: int, checks: int, run: RunOptions) -> tuple[float, str | None]:
+    """How long calls and checks take at least, in seconds, and what makes it so long.
+
+    They go on beside each other, each with a limit and a window of its own; only an answer's own check waits
+    for it.
+    """
+    if not calls and not checks:
         return 0.0, None
     latency = run.expected_latency_seconds
     reasons = {
         "in_flight": calls * latency / run.max_in_flight,
-        "latency": min(calls, most_calls) * latency,
+        "checks_in_flight": checks * latency / run.max_in_flight,
+        "latency": (min(calls, most_calls) + min(checks, 1)) * latency,
     }
     if run.requests_per_minute is not None:
         reasons["rate"] = calls / run.requests_per_minute * 60
+    if run.check_requests_per_minute is not None:
+        reasons["check_rate"] = checks / run.check_requests_per_minute * 60
     limited_by = max(reasons, key=lambda reason: reasons[reason])
     return reasons[limited_by], limited_by
 
@@ -174,6 +193,12 @@ def _cost(calls: int, tokens: float, options: PlanOptions) -> float | None:
     if a_thousand is None and a_million is None:
         return None
     return round(calls * (a_thousand or 0) / 1_000 + tokens * (a_million or 0) / 1_000_000, 6)
+
+
+def as_json(found: Mapping[str, Any]) -> str:
+    """The plan as JSON of several lines, in which nothing can give a terminal orders."""
+    text = json.dumps(found, indent=2, ensure_ascii=False)
+    return _escaped(text, lambda character: json.dumps(character)[1:-1], kept="\n")
 
 
 def for_people(found: Mapping[str, Any]) -> str:
@@ -187,7 +212,8 @@ def for_people(found: Mapping[str, Any]) -> str:
     for reason in reasons[:REASONS_SHOWN]:
         example = reason["example"]
         lines.append(
-            f"  {reason['count']:>9,} {reason['code']}, as {example['origin']}: {_cut(example['message'])}"
+            f"  {reason['count']:>9,} {reason['code']}, as {_shown(example['origin'])}:"
+            f" {_cut(example['message'])}"
         )
     if len(reasons) > REASONS_SHOWN:
         lines.append(f"            and {len(reasons) - REASONS_SHOWN} more reasons: --json lists all")
@@ -195,15 +221,21 @@ def for_people(found: Mapping[str, Any]) -> str:
         f"turns: {found['turns']:,}, of which the ledger holds {found['turns_in_ledger']:,}{_shared(found)}"
     )
     lines.append(f"calls: {found['calls']:,}, retries not counted{_budget(found)}")
+    if found["checks"]:
+        lines.append(
+            f"checks: up to {found['checks']:,} more calls, supposing that an answer has one candidate; time"
+            " and cost are reckoned with all of them"
+        )
     if found["calls"]:
         lines += [
             f"text: {found['characters']:,} characters, about {found['estimated_tokens']:,} tokens (reckoned"
             f" as characters / {CHARACTERS_PER_TOKEN}; requests only: answers, also where a later turn"
-            " repeats them, are not counted)",
-            f"time: at least {duration(math.ceil(found['seconds']))}, limited by {_limit(found)}",
+            " repeats them or is checked, are not counted)",
             f"largest request: {found['largest_request']['bytes']:,} bytes, of"
-            f" {found['largest_request']['origin']}",
+            f" {_shown(found['largest_request']['origin'])}",
         ]
+    if found["limited_by"] is not None:
+        lines.append(f"time: at least {duration(math.ceil(found['seconds']))}, limited by {_limit(found)}")
     if found["cost"] is not None:
         lines.append(f"cost: {found['cost']:,.2f}, by the prices given")
     if found.get("prompts"):
@@ -218,21 +250,37 @@ def _shared(found: Mapping[str, Any]) -> str:
 
 
 def _budget(found: Mapping[str, Any]) -> str:
-    allowed = found["calls_within_budget"]
-    if allowed == found["calls"]:
+    allowed = found["calls_within_budget"] + found["checks_within_budget"]
+    if allowed == found["calls"] + found["checks"]:
         return ""
-    return f"; --max_requests allows {allowed:,}, for which time and cost are reckoned"
+    counted = ", checks included" if found["checks"] else ""
+    return f"; --max_requests allows {allowed:,}{counted}, for which time and cost are reckoned"
 
 
 def _limit(found: Mapping[str, Any]) -> str:
     latency = f"{found['expected_latency_seconds']:g} s a call (--expected_latency_seconds)"
     if found["limited_by"] == "rate":
         return f"the rate of {found['requests_per_minute']:g} calls a minute"
+    if found["limited_by"] == "check_rate":
+        return f"the rate of {found['check_requests_per_minute']:g} checks a minute"
     if found["limited_by"] == "in_flight":
         return f"{found['max_in_flight']} calls in flight at {latency}"
+    if found["limited_by"] == "checks_in_flight":
+        return f"{found['max_in_flight']} checks in flight at {latency}"
     return f"what the longest conversation waits for, at {latency}"
 
 
 def _cut(text: str) -> str:
-    line = " ".join(text.split())
+    line = _shown(" ".join(text.split()))
     return line if len(line) <= 300 else line[:300] + "…"
+
+
+def _shown(text: str) -> str:
+    """Text of the data with all that a terminal would obey, or not show, escaped."""
+    return _escaped(text, lambda character: character.encode("unicode_escape").decode())
+
+
+def _escaped(text: str, escape: Callable[[str], str], kept: str = "") -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in kept else escape(each) for each in text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from transforms.generate import shared
+from transforms.tally import TALLY
 
 TERMINAL_SECONDS = 0.5
 LOG_SECONDS = 10.0
@@ -24,7 +26,7 @@ class Sight:
     """What can be seen of a run at one moment.
 
     Attributes:
-        done: Questions that have an outcome.
+        done: Records that have an outcome.
         failed: Those of them that failed.
         in_flight: Calls out.
         retrying: Questions that wait to be asked again.
@@ -44,13 +46,18 @@ class Sight:
     budget: int | None = None
 
 
-def sight() -> Sight:
-    """Look at the engines of this process; workers in processes of their own are out of sight."""
+def sight(broken_before: int = 0) -> Sight:
+    """Look at the engines of this process; workers in processes of their own are out of sight.
+
+    Args:
+        broken_before: Records that were broken before this run, in the process's tally.
+    """
     engines = shared.running()
     asking = [engine for engine in engines if engine.settings.method == "generate"] or engines
+    broken = TALLY.broken - broken_before
     return Sight(
-        done=sum(engine.done for engine in asking),
-        failed=sum(engine.failed for engine in asking),
+        done=broken + sum(engine.done for engine in asking),
+        failed=broken + sum(engine.failed for engine in asking),
         in_flight=sum(engine.attempts.out for engine in engines),
         retrying=sum(engine.attempts.waiting_to_retry for engine in engines),
         calls=sum(engine.attempts.made for engine in asking),
@@ -76,7 +83,7 @@ class Meter:
         Args:
             now: Seconds, monotonic.
             seen: What was seen.
-            total: Questions there are, or None while that is not known.
+            total: Records there are, or None while that is not known.
         """
         self._seen.append((now, seen.done, seen.calls))
         # The last but one stays, however long ago it was: without it there would be no rate.
@@ -86,7 +93,10 @@ class Meter:
         passed = now - since
         rate = max(0, seen.done - done) / passed if passed > 0 else 0.0
         of = f"/{total:,}" if total is not None else ""
-        parts = [f"{seen.done:,}{of} done", f"{seen.failed:,} failed", f"{seen.in_flight} in flight"]
+        parts = [f"{seen.done:,}{of} done"]
+        if total is not None and rate > 0:
+            parts.append(f"{duration(max(0, total - seen.done) / rate)} left")
+        parts += [f"{seen.failed:,} failed", f"{seen.in_flight} in flight"]
         if seen.retrying:
             parts.append(f"{seen.retrying} waiting to retry")
         parts.append(f"{rate:.1f}/s")
@@ -97,8 +107,6 @@ class Meter:
             parts.append(f"{duration(seen.throttled_seconds)} throttled")
         if seen.budget is not None:
             parts.append(f"{seen.calls:,} of {seen.budget:,} calls spent")
-        if total is not None and rate > 0:
-            parts.append(f"{duration(max(0, total - seen.done) / rate)} left")
         return " · ".join(parts)
 
 
@@ -107,8 +115,7 @@ def shown(count: Callable[[], int] | None, stream: TextIO | None = None) -> Iter
     """Show progress while the block runs.
 
     Args:
-        count: Counts the questions there are; runs beside the work, and only for a terminal. None where
-            nobody can know.
+        count: Counts the records there are; runs beside the work. None where nobody can know.
         stream: Where to; stderr when not given.
     """
     stop = threading.Event()
@@ -124,19 +131,28 @@ def shown(count: Callable[[], int] | None, stream: TextIO | None = None) -> Iter
 def _show(count: Callable[[], int] | None, stream: TextIO, stop: threading.Event) -> None:
     # A display that fails must neither end a run nor litter its output.
     with suppress(Exception, SystemExit):  # rich takes a reader that is gone for the end of the program
-        if stream.isatty():
-            _redraw(count, stream, stop)
+        before = TALLY.broken
+        if stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
+            _redraw(count, stream, stop, before)
         else:
-            _print(stream, stop)
+            _print(count, stream, stop, before)
 
 
-def _print(stream: TextIO, stop: threading.Event) -> None:
+def _print(
+    count: Callable[[], int] | None, stream: TextIO, stop: threading.Event, broken_before: int
+) -> None:
     meter = Meter(time.monotonic())
+    total: list[int] | None = None
     while not stop.wait(LOG_SECONDS):
-        print(meter.line(time.monotonic(), sight(), None), file=stream, flush=True)
+        if total is None:  # a run that is over by now need not be counted
+            total = _counted(count)
+        known = total[0] if total else None
+        print(meter.line(time.monotonic(), sight(broken_before), known), file=stream, flush=True)
 
 
-def _redraw(count: Callable[[], int] | None, stream: TextIO, stop: threading.Event) -> None:
+def _redraw(
+    count: Callable[[], int] | None, stream: TextIO, stop: threading.Event, broken_before: int
+) -> None:
     # Not needed, and not paid for, where nobody looks.
     from rich.console import Console
     from rich.live import Live
@@ -144,21 +160,25 @@ def _redraw(count: Callable[[], int] | None, stream: TextIO, stop: threading.Eve
     from rich.table import Table
     from rich.text import Text
 
-    total: list[int] = []
-    if count is not None:
-        threading.Thread(target=_count, args=(count, total), daemon=True).start()
+    total = _counted(count)
     meter = Meter(time.monotonic())
     # What others print meanwhile goes above the display.
     with Live(console=Console(file=stream), auto_refresh=False, transient=True) as live:
         while not stop.wait(TERMINAL_SECONDS):
-            seen, known = sight(), total[0] if total else None
-            # A bar without a total moves to and fro.
-            bar = ProgressBar(total=known, completed=seen.done, pulse=known is None)
-            line = Text(meter.line(time.monotonic(), seen, known), no_wrap=True, overflow="ellipsis")
+            seen, known = sight(broken_before), total[0] if total else None
             view = Table.grid(expand=True)
-            view.add_row(bar)
-            view.add_row(line)
+            # A bar without a total moves to and fro.
+            view.add_row(ProgressBar(total=known, completed=seen.done, pulse=known is None))
+            view.add_row(Text(meter.line(time.monotonic(), seen, known)))
             live.update(view, refresh=True)
+
+
+def _counted(count: Callable[[], int] | None) -> list[int]:
+    """A list that the total will be in, once it is known."""
+    total: list[int] = []
+    if count is not None:
+        threading.Thread(target=_count, args=(count, total), daemon=True).start()
+    return total
 
 
 def _count(count: Callable[[], int], total: list[int]) -> None:

@@ -32,6 +32,7 @@ def replay(argv: list[str]) -> int:
     failed = FailedRecords(
         _files(directories, "failures"),
         _files(directories, "answers"),
+        _files(directories, "grounding_checks"),
         FailureFilter(
             options.only_retryable,
             None if options.codes is None else frozenset(options.codes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from pipeline.formats.items import Item
 from schemas.check import CheckSettings
@@ -12,10 +12,12 @@ from schemas.messages import Method, request_class
 from schemas.outcome import Failure
 from schemas.question import Question, RecordSettings
 from schemas.record import Record
+from transforms.check import AnswerCheck, checks_of
 from transforms.generate.answered import AnsweredTurns, delivered_turns
 from transforms.generate.conversation import answer_text, request_after
 from transforms.generate.job import Job, claimed, look_up, next_job
 from transforms.generate.ledger.base import Ledger, entry_key, fingerprint
+from transforms.generate.outcomes import outcome_of
 from transforms.generate.settings import CallSettings
 from transforms.parse import parse_record
 
@@ -48,6 +50,8 @@ class Survey:
         shared_turns: Those that another question's equal request answers (`--share_identical`).
         calls: Requests that must be sent, each once.
         most_calls: Those of the longest conversation, which leave one after another.
+        checks: Checks of answers that must be sent at most: one for each answer to come, which mostly has one
+            candidate, and those of stored answers that the ledger does not hold as well.
         characters: Text in those requests, the history of later turns included as far as it is known.
         largest_bytes: Size of the largest of those requests, 0 when there is none.
         largest_origin: Where its record is from.
@@ -64,6 +68,7 @@ class Survey:
     shared_turns: int = 0
     calls: int = 0
     most_calls: int = 0
+    checks: int = 0
     characters: int = 0
     largest_bytes: int = 0
     largest_origin: str = ""
@@ -84,6 +89,8 @@ class Surveyor:
         ledger: What is stored already.
         scratch: An empty ledger to note in what was seen: kept on disk, it keeps memory bounded.
         answered: Turns whose rows are there already, or None.
+        checks: How answers are checked, or None where they are not.
+        citation_threshold: From which score on such a check cites a chunk; None for the service's own.
     """
 
     def __init__(
@@ -93,8 +100,12 @@ class Surveyor:
         ledger: Ledger,
         scratch: Ledger,
         answered: AnsweredTurns | None,
+        checks: CallSettings | None = None,
+        citation_threshold: float | None = None,
     ) -> None:
         self.found = Survey()
+        self._checks = checks
+        self._citation_threshold = citation_threshold
         self._records = records
         self._calls = calls
         self._ledger = ledger
@@ -127,21 +138,26 @@ class Surveyor:
         found = self.found
         first = claimed(self._scratch, "questions", questions)
         delivered = delivered_turns(self._answered, questions)
-        jobs = []
+        jobs, unchecked = [], []
         for is_first, turns, question in zip(first, delivered, questions, strict=True):
             if not is_first:
                 found.duplicates += 1
             elif len(turns) >= len(question.turns):
                 found.already_answered += 1
+                if any(turns.values()):
+                    unchecked.append(next_job(None, question, (), turns, self._calls))
             else:
                 found.questions += 1
                 found.turns += len(question.turns)
                 if len(found.prompts) < PROMPTS_KEPT:
                     found.prompts.append(question.turns)
-                jobs.append(next_job(None, question, (), frozenset(), self._calls))
+                jobs.append(next_job(None, question, (), turns, self._calls))
         calling, over = look_up(self._ledger, jobs, self._calls)
         found.stored_turns += sum(len(job.answers) for job in (*calling, *over))
         self._count_calls(calling)
+        if self._checks is not None:
+            stored = look_up(self._ledger, unchecked, self._calls)
+            self._count_stored_checks([*calling, *over, *chain(*stored)], self._checks)
 
     def _count_calls(self, jobs: Sequence[Job]) -> None:
         found = self.found
@@ -154,11 +170,27 @@ class Surveyor:
                     found.shared_turns += 1
                     continue
                 calls += 1
+                if self._checks is not None and len(job.answers) + turn not in job.delivered:
+                    found.checks += 1
                 found.characters += text_characters(request, job.question.api_version, job.question.method)
                 if len(request) > found.largest_bytes:
                     found.largest_bytes, found.largest_origin = len(request), job.question.origin
             found.calls += calls
             found.most_calls = max(found.most_calls, calls)
+
+    def _count_stored_checks(self, jobs: Sequence[Job], settings: CallSettings) -> None:
+        """Count the checks of answers that are stored, unless they are stored themselves."""
+        outcomes = [outcome_of(job, job.answers, None, (), 0) for job in jobs]
+        checks = [
+            next_job(None, check, (), {}, settings)
+            for outcome in outcomes
+            for check in checks_of(outcome, self._citation_threshold)
+            if isinstance(check, AnswerCheck)
+        ]
+        missing, _ = look_up(self._ledger, checks, settings)
+        claims = {job.key: job.question.question_id for job in missing}
+        holders = self._scratch.claim("checks", claims)  # equal ones are asked once, under --share_identical
+        self.found.checks += sum(holders[key] == answer_id for key, answer_id in claims.items())
 
     def _shared(self, asked: Sequence[tuple[Job, list[bytes]]]) -> frozenset[tuple[str, int]]:
         """The requests, by origin and place, that another record was first to need."""

@@ -33,6 +33,8 @@ class Answer:
         method: Which method gave it.
         first_part_ms: Milliseconds until the first part of a streamed response was there, else None.
         unread_json: The response's own JSON, where the message could not hold all of it; else None.
+        unchecked: For an answer whose rows an earlier run wrote, the ids of its candidates that are yet to be
+            checked, which is all that it is here for; None for an answer that is new.
     """
 
     turn_index: int
@@ -48,6 +50,7 @@ class Answer:
     method: Method = "generate"
     first_part_ms: float | None = None
     unread_json: str | None = None
+    unchecked: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ class Outcome:
     Attributes:
         question: The question asked.
         answers: An `Answer` per turn that got one, in turn order. All turns when the question is answered;
-            those before the failing turn when it failed; empty when skipped.
+            those before the failing turn when it failed; none when skipped. Of turns that an earlier run
+            answered there are only answers that are yet to be checked, in a question that is skipped, too.
         failure: Why the conversation ended early, else None.
         skip: Why nothing was asked at all, else None.
         retry_codes: The status code of every attempt that was followed by another, in order.

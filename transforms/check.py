@@ -53,6 +53,8 @@ class AnswerCheck(Question):
 def checks_of(outcome: Outcome, citation_threshold: float | None) -> Iterator[AnswerCheck | Outcome | None]:
     """Find what to check of a question's outcome: every candidate of every turn that was answered.
 
+    Of answers that an earlier run delivered it is the candidates that are yet to be checked.
+
     Args:
         outcome: What became of a question. A response that does not decode is passed over, as it is a failure
             of the question already.
@@ -69,6 +71,10 @@ def checks_of(outcome: Outcome, citation_threshold: float | None) -> Iterator[An
         except DecodeError:
             continue
         for candidate_index, candidate, _ in numbered(response.candidates):
+            if answer.unchecked is not None:
+                answer_id = answer_id_of(outcome.question, answer, candidate_index)
+                if answer_id not in answer.unchecked:
+                    continue
             yield _check_of(outcome.question, answer, candidate, candidate_index, citation_threshold)
 
 

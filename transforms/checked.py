@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from schemas.outcome import Answer
 from schemas.question import Question
 from schemas.rows import CitedChunk, GroundingCheckRow
-from transforms.spans import Places, places_of
+from transforms.spans import places_of
 from transforms.values import score_of, shortened, source_metadata, valid_indices
 
 
@@ -76,7 +76,8 @@ def check_rows(check: Check, response: Any) -> list[GroundingCheckRow]:
     support_score = score_of(response, "support_score", about_response)
     chunks = _cited_chunks(response, check.chunk_indices)
     answer_text = check.question.turns[0]
-    places = places_of(answer_text)
+    ends = (offset for claim in response.claims for offset in (claim.start_pos, claim.end_pos))
+    places = places_of(answer_text, ends)
     uncited = dict.fromkeys(range(len(chunks)))
     found: list[tuple[_Claim, list[int], list[str]]] = []
     for index, claim in enumerate(response.claims):
@@ -161,7 +162,9 @@ def _named_chunk(source: str, chunk_indices: Sequence[int]) -> int | None:
 _LONGEST_NUMBER = 10
 
 
-def _claim(claim: Any, index: int, answer_text: str, places: Places, warnings: list[str]) -> _Claim:
+def _claim(
+    claim: Any, index: int, answer_text: str, places: Mapping[int, int], warnings: list[str]
+) -> _Claim:
     start, end = _span(claim, index, answer_text, places, warnings)
     return _Claim(
         index=index,
@@ -174,7 +177,7 @@ def _claim(claim: Any, index: int, answer_text: str, places: Places, warnings: l
 
 
 def _span(
-    claim: Any, index: int, answer_text: str, places: Places, warnings: list[str]
+    claim: Any, index: int, answer_text: str, places: Mapping[int, int], warnings: list[str]
 ) -> tuple[int, int] | tuple[None, None]:
     """Return where the claim stands, in characters: the service counts bytes."""
     sent = [name for name in ("start_pos", "end_pos") if claim.HasField(name)]

@@ -20,6 +20,7 @@ from schemas.request import described
 from schemas.rows import AnswerRow, ClaimSupportRow, FailureRow, Row, SupportChunkRow
 from transforms.candidate import Turn, candidate_rows, numbered
 from transforms.received import read_response, writable
+from transforms.tally import TALLY
 
 ANSWER_TABLES = ("answers", "support_chunks", "claim_supports", "failures")
 """The tables that the outcome of a question has rows for."""
@@ -77,6 +78,7 @@ class Rows:
 def flatten(outcome: Outcome, settings: FlattenSettings) -> Rows:
     """Return the rows of one outcome: none when it was skipped, whatever the service sent.
 
+    Answers whose rows an earlier run wrote, and which are here to be checked, have none either.
     A question that failed has the rows of the turns that were answered and one failure row. A response
     without candidates, or one that does not decode, is a failure too, of stage `flatten`. Where several turns
     failed the first one is kept, as it is why the others did.
@@ -86,6 +88,8 @@ def flatten(outcome: Outcome, settings: FlattenSettings) -> Rows:
     claims: list[ClaimSupportRow] = []
     failure: Failure | None = None
     for answer in outcome.answers:
+        if answer.unchecked is not None:
+            continue
         try:
             response, turn = _read(outcome.question, answer, settings)
         except DecodeError:
@@ -235,6 +239,7 @@ class _FailureFn(beam.DoFn):
     def process(self, failure: Failure) -> Iterable[FailureRow]:
         row = failure_row(failure, self._settings)
         self._counters.count(False, (row,), None)
+        TALLY.broken += 1
         yield row
 
 

@@ -1,15 +1,20 @@
-"""Extractive answers: a request in, a response out; the same response for the same request, always."""
+"""Extractive answers: a request in, a response out; the same response for the same request, always.
+
+A prompt with the word "candidates" is answered with two, the one of index 0 last: nothing says that a client
+may go by their places. The other one tells what that left out, if anything is left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 from pipeline.emulator import media, websearch
+from pipeline.emulator.candidates import CANDIDATE_WORDS, wanted_candidates
 from pipeline.emulator.messages import FactChunk, Response, Retrieved, user_turns
-from pipeline.emulator.retrieval import Hit, Passage, Query, SentenceIndex, to_query
+from pipeline.emulator.retrieval import Hit, Passage, Query, SentenceIndex, to_query, without
 from pipeline.emulator.text import sentences, words
 
 NOTHING_FOUND = "The sources hold nothing that answers this question."
@@ -48,27 +53,32 @@ class Extractive:
             wide: Whether the response may hold what v1beta has and v1 has not.
         """
         turns = user_turns(request)
-        query = to_query(turns)
-        response = Response()
-        candidate = response.candidates.add()
-        candidate.content.role = "model"
-        metadata = candidate.grounding_metadata
+        query = without(to_query(turns), CANDIDATE_WORDS)
+        noted = Response.Candidate.GroundingMetadata()
         found: list[Cited] = []
         consulted = False
         for position, source in enumerate(request.grounding_spec.grounding_sources):
-            if not _is_retrieved(source, turns[-1], metadata):
+            if not _is_retrieved(source, turns[-1], noted):
                 continue
             consulted = True
             if source.WhichOneof("source") == "google_search_source":
                 query = media.subject_of(query)  # no other source stands beside it
-                websearch.describe_search(metadata, turns[-1])
+                websearch.describe_search(noted, turns[-1])
             found.extend(Cited(position, hit) for hit in self._search(source, query))
-        if found:
-            _compose(candidate, found)
-            if metadata.web_search_queries:
-                media.add_media(metadata, turns[-1], wide)
-        else:
-            candidate.content.parts.add(text=NOTHING_FOUND if consulted else UNGROUNDED)
+        response = Response()
+        for index in range(wanted_candidates(turns[-1])):
+            candidate = response.candidates.add(index=index)
+            candidate.content.role = "model"
+            if noted.ByteSize():
+                candidate.grounding_metadata.CopyFrom(noted)
+            if not found:
+                candidate.content.parts.add(text=NOTHING_FOUND if consulted else UNGROUNDED)
+                continue
+            told = _compose(candidate, found)
+            if noted.web_search_queries:
+                media.add_media(candidate.grounding_metadata, turns[-1], wide)
+            found = [cited for cited in found if cited.hit.sentence not in told] or found
+        response.candidates.reverse()
         return response
 
     def _search(self, source: Any, query: Query) -> list[Hit]:
@@ -135,8 +145,11 @@ def _inline_passages(inline: Any) -> list[Passage]:
     return passages
 
 
-def _compose(candidate: Any, found: list[Cited]) -> None:
-    """Fill a candidate with the best sentences, the chunks they cite and a support for each."""
+def _compose(candidate: Any, found: list[Cited]) -> Set[str]:
+    """Fill a candidate with the best sentences, the chunks they cite and a support for each.
+
+    Returns the sentences.
+    """
     found = sorted(found, key=lambda cited: -cited.hit.relevance)  # stable: BM25's order among equals
     enough = NEARLY_AS_GOOD * found[0].hit.relevance
     best: dict[str, Cited] = {}
@@ -162,6 +175,7 @@ def _compose(candidate: Any, found: list[Cited]) -> None:
         weighed += support.support_score * len(cited.hit.sentence)
         characters += len(cited.hit.sentence)
     candidate.grounding_score = round(weighed / characters, 4)
+    return best.keys()
 
 
 def _supporting(claim: Cited, found: list[Cited]) -> list[tuple[tuple[int, Passage], float]]:

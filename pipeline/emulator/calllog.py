@@ -24,7 +24,15 @@ class CallLog:
             raise ValueError(f"--call_log={path} cannot be written: {error.strerror}.") from None
 
     def write(
-        self, *, t: float, origin: Origin, prompt: str, turn: int, code: str, fault: str | None
+        self,
+        *,
+        t: float,
+        origin: Origin,
+        prompt: str,
+        turn: int,
+        code: str,
+        fault: str | None,
+        user_context: object = None,
     ) -> None:
         """Append one call.
 
@@ -35,8 +43,9 @@ class CallLog:
             turn: How many user turns the request holds; 0 for a check.
             code: The status it will be answered with, or `HANG` or `DISCONNECT`.
             fault: The fault's name, only logged when there is one: some faults are answered with `OK`.
+            user_context: What was said of the user, over REST; only logged when something was.
         """
-        line = {
+        line: dict[str, object] = {
             "t": t,
             "method": origin.method,
             "prompt": prompt,
@@ -47,6 +56,8 @@ class CallLog:
         }
         if fault is not None:
             line["fault"] = fault
+        if user_context is not None:
+            line["user_context"] = user_context
         data = memoryview(json.dumps(line).encode() + b"\n")
         while data:
             data = data[os.write(self._file, data) :]

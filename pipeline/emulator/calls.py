@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pipeline.emulator.status import Refusal
 from schemas.messages import ApiVersion, Pb, request_class
@@ -36,6 +36,20 @@ class Origin:
     def request_class(self) -> type[Pb]:
         """The message that the call's request is."""
         return request_class(self.version, "check" if self.method == "CheckGrounding" else "generate")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A call's request, read.
+
+    Attributes:
+        request: The method's request message.
+        user_context: What came beside it as the user's context, which no message has a field for; None when
+            nothing did.
+    """
+
+    request: Any
+    user_context: object = None
 
 
 @dataclass(frozen=True, slots=True)

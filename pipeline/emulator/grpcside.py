@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from pipeline.emulator.calls import GrpcVersion, MethodName, Origin
+from pipeline.emulator.calls import GrpcVersion, MethodName, Origin, Received
 from pipeline.emulator.disconnect import cut_connection
 from pipeline.emulator.service import Service
 from pipeline.emulator.status import Refusal, refuse
@@ -90,9 +90,9 @@ async def _end(context: Any, outcome: Refusal | str, stopping: asyncio.Event) ->
     raise AssertionError("abort always raises")
 
 
-def _read(origin: Origin, body: bytes) -> Any:
+def _read(origin: Origin, body: bytes) -> Received | Refusal:
     try:
-        return origin.request_class.FromString(body)
+        return Received(origin.request_class.FromString(body))
     except DecodeError:
         return refuse("INVALID_ARGUMENT", f"The request is no {origin.request_class.DESCRIPTOR.name}.")
 

@@ -11,8 +11,8 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from pipeline.emulator.calls import Origin
-from pipeline.emulator.status import bad_request, refuse
+from pipeline.emulator.calls import Origin, Received
+from pipeline.emulator.status import Refusal, bad_request, refuse
 from pipeline.emulator.usercontext import check_user_context, take_user_context
 from pipeline.emulator.validation import Violation
 
@@ -23,11 +23,11 @@ _WANTED = {
 }
 
 
-def read_json(origin: Origin, body: bytes, bound: Mapping[str, str]) -> Any:
+def read_json(origin: Origin, body: bytes, bound: Mapping[str, str]) -> Received | Refusal:
     """Read a request's body.
 
     Names are accepted in camelCase and as the messages spell them. The user context of a question, which
-    no message has a field for, is checked and left out.
+    no message has a field for, is checked and kept beside the message.
 
     Args:
         origin: What is called.
@@ -35,7 +35,7 @@ def read_json(origin: Origin, body: bytes, bound: Mapping[str, str]) -> Any:
         bound: The fields that the path gives. The body may only repeat them.
 
     Returns:
-        The method's request message, or a refusal that says all that is wrong with the body.
+        The request, or a refusal that says all that is wrong with the body.
     """
     try:
         value = json.loads(body.decode(), parse_constant=_refuse_constant)
@@ -57,7 +57,7 @@ def read_json(origin: Origin, body: bytes, bound: Mapping[str, str]) -> Any:
         if getattr(request, field) not in ("", name):
             return bad_request([(field, "Names another resource than the path.")])
         setattr(request, field, name)
-    return request
+    return Received(request, context)
 
 
 def _refuse_constant(name: str) -> NoReturn:

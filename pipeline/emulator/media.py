@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
-from pipeline.emulator.retrieval import Query
+from pipeline.emulator.retrieval import Query, without
 from pipeline.emulator.text import words
 
 IMAGE_WORDS = frozenset({"image", "photo", "picture"})
@@ -18,9 +17,7 @@ MAX_VIDEOS = 2
 
 def subject_of(query: Query) -> Query:
     """A query without the words that ask for images or videos, which no page holds, if any word is left."""
-    form = IMAGE_WORDS | VIDEO_WORDS | {"show"}
-    subject = tuple(word for word in query.latest if word not in form)
-    return replace(query, latest=subject) if subject else query
+    return without(query, IMAGE_WORDS | VIDEO_WORDS | {"show"})
 
 
 def add_media(metadata: Any, prompt: str, wide: bool) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from rank_bm25 import BM25Plus
@@ -76,6 +76,12 @@ def to_query(turns: Sequence[str]) -> Query:
     latest = dict.fromkeys(words(turns[-1]))
     earlier = dict.fromkeys(word for turn in turns[:-1] for word in words(turn) if word not in latest)
     return Query(tuple(latest), tuple(earlier))
+
+
+def without(query: Query, form: Set[str]) -> Query:
+    """A query without the words that ask for a form of answer, which no source holds, if any word is left."""
+    subject = tuple(word for word in query.latest if word not in form)
+    return replace(query, latest=subject) if subject else query
 
 
 class SentenceIndex:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline.emulator.calllog import CallLog
-from pipeline.emulator.calls import Origin, Reply
+from pipeline.emulator.calls import Origin, Received, Reply
 from pipeline.emulator.faults import ERRORS, Fault, FaultMix
 from pipeline.emulator.limits import MinuteLimit, read_limits_file
 from pipeline.emulator.messages import user_turns
@@ -64,24 +64,25 @@ class Service:
             print(f"{error} The limit stays as it was.", file=sys.stderr)
 
     def take(
-        self, origin: Origin, read: Callable[[], Any], routing: Callable[[], str | None] | None
+        self, origin: Origin, read: Callable[[], Received | Refusal], routing: Callable[[], str | None] | None
     ) -> Reply:
         """Decide on a call that arrives now, and log it.
 
         Args:
             origin: What is called, and how.
-            read: Gives the request as a message, or a refusal when it cannot be read.
+            read: Gives the request, or a refusal when it cannot be read.
             routing: Gives the call's `x-goog-request-params` header; None where the path says it all.
         """
         now = self._epoch + time.monotonic()
-        request: Any = None
+        request = user_context = None
         prompt, turn = "", 0
         refusal: Refusal | None = None
         if self._reads_requests:
-            request = read()
-            if isinstance(request, Refusal):
-                refusal = request
+            received = read()
+            if isinstance(received, Refusal):
+                refusal = received
             else:
+                request, user_context = received.request, received.user_context
                 prompt, turn = _asked(origin, request)
                 if self._validates:
                     wrong = violations(origin, request, routing() if routing else None)
@@ -101,6 +102,7 @@ class Service:
                 turn=turn,
                 code=refusal.code if refusal else _logged_code(fault),
                 fault=fault.name if fault else None,
+                user_context=user_context,
             )
         if refusal is not None:
             return Reply(0.0, refusal)

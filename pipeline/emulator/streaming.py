@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 from zlib import crc32
 
@@ -18,7 +19,7 @@ _WORD = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 
 
 def parts_of(response: Any) -> list[Any]:
-    """Tell a response in parts.
+    """Tell a response in parts, each of which tells of one candidate; several are told by turns.
 
     Each claim comes as messages that hold its text alone, followed by one without content that holds its
     support; a claim's text is what was told since the support before, trailing white space included. Queries,
@@ -26,15 +27,17 @@ def parts_of(response: Any) -> list[Any]:
     comes with the first support that cites it. Nothing is scored.
 
     Args:
-        response: A `GenerateGroundedContentResponse` of at most one candidate; it is left as it is.
+        response: A `GenerateGroundedContentResponse`; it is left as it is.
 
     Returns:
         Responses, at least one; put together they are the one given, but for scores and the trailing white
         space of claims.
     """
-    if not response.candidates:
-        return [Response()]
-    [candidate] = response.candidates
+    by_turns = zip_longest(*map(_parts_of_candidate, response.candidates))
+    return [part for parts in by_turns for part in parts if part is not None] or [Response()]
+
+
+def _parts_of_candidate(candidate: Any) -> list[Any]:
     role, metadata = candidate.content.role, candidate.grounding_metadata
     text = text_of(candidate.content)
     chunks_come_late = crc32(text.encode()) % 2 == 1
@@ -56,7 +59,10 @@ def parts_of(response: Any) -> list[Any]:
     parts.extend(_text_parts(text[told:], role))
     if metadata.ByteSize() and not metadata.grounding_support:
         _support_part(parts, metadata).support_chunks.extend(metadata.support_chunks)
-    return parts or [Response(candidates=[{}])]
+    parts = parts or [Response(candidates=[{}])]
+    for part in parts:
+        part.candidates[0].index = candidate.index
+    return parts
 
 
 def serialized_parts(body: bytes) -> tuple[bytes, ...]:

@@ -21,6 +21,9 @@ MAX_FACTS = 100
 MAX_CHECK_FACTS = 200
 MAX_FACT_CHARACTERS = 10_000
 MAX_ANSWER_TOKENS = 4096
+# Far more than so many tokens have: what is longer is refused uncounted, as counting would take seconds that
+# every other call waits for.
+MAX_ANSWER_CHARACTERS = 32 * MAX_ANSWER_TOKENS
 MAX_SEARCH_RESULTS = 10
 MAX_LABELS = 64
 MAX_LABEL_CHARACTERS = 63
@@ -88,6 +91,9 @@ def _routed(origin: Origin, field: str, name: str, routing: str | None) -> Itera
 def _answer_candidate(text: str) -> Iterator[Violation]:
     if not text.strip():
         yield "answer_candidate", "Must hold text."
+    elif len(text) > MAX_ANSWER_CHARACTERS:
+        said = f"Must be at most {MAX_ANSWER_TOKENS} tokens long, which {len(text)} characters are not."
+        yield "answer_candidate", said
     elif (tokens := count_tokens(text)) > MAX_ANSWER_TOKENS:
         yield "answer_candidate", f"Must be at most {MAX_ANSWER_TOKENS} tokens long, not {tokens}."
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from pipeline.report.read import Run, whole_rows
+from pipeline.report.read import ANSWER, Run, whole_rows
 from pipeline.report.views import AnswerView, answer_view
 
 # Characters of text that shown answers may bring into the page together.
@@ -24,7 +24,6 @@ MEASURES = (
     ("warnings > 0", "warnings DESC, length DESC, key", "most warnings"),
 )
 
-_OF_ANSWER = ("run_id", "answer_id")
 _ANSWER = (
     "question_id",
     "turn_index",
@@ -91,9 +90,9 @@ def worst(db: duckdb.DuckDBPyConnection, most: int) -> dict[int, str]:
 
 
 def _views(db: duckdb.DuckDBPyConnection, run: Run, chosen: dict[int, str]) -> Iterator[AnswerView]:
-    rows = {row["key"]: row for row in whole_rows(run, "answers", _ANSWER, _OF_ANSWER, chosen)}
-    chunks = _by_key(whole_rows(run, "support_chunks", _CHUNK, _OF_ANSWER, chosen))
-    supports = _by_key(whole_rows(run, "claim_supports", _SUPPORT, _OF_ANSWER, chosen))
+    rows = {row["key"]: row for row in whole_rows(run, "answers", _ANSWER, ANSWER, chosen)}
+    chunks = _by_key(whole_rows(run, "support_chunks", _CHUNK, ANSWER, chosen))
+    supports = _by_key(whole_rows(run, "claim_supports", _SUPPORT, ANSWER, chosen))
     checks = _check_scores(db, chosen)
     for key, why in chosen.items():
         yield answer_view(rows[key], chunks[key], supports[key], checks.get(key), why)
@@ -119,9 +118,15 @@ def _by_key(rows: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
 
 
 def _check_scores(db: duckdb.DuckDBPyConnection, keys: Collection[int]) -> dict[int, float]:
+    # Answers of one id are told apart by what was checked.
     rows = db.execute(
-        "SELECT key, any_value(score) FROM grounding_checks "
-        "WHERE score IS NOT NULL AND list_contains(?, key) GROUP BY key",
+        """
+        SELECT key, any_value(checks.score) FROM answers JOIN (
+          SELECT any_value(answer_key) AS answer_key, any_value(text) AS text, any_value(score) AS score
+          FROM grounding_checks GROUP BY check_key
+        ) AS checks USING (answer_key, text)
+        WHERE checks.score IS NOT NULL AND list_contains(?, key) GROUP BY key
+        """,
         [list(keys)],
     ).fetchall()
     return dict(rows)

@@ -11,6 +11,7 @@ from contextlib import closing
 from pipeline.errors import UsageError
 from pipeline.files import cause_of, check_name, delete, move, open_for_writing
 from pipeline.formats.items import reason_of
+from pipeline.preflight import check_storage
 from pipeline.report.gather import gather
 from pipeline.report.options import parse_report
 from pipeline.report.page import page
@@ -24,6 +25,7 @@ def main(argv: Sequence[str]) -> int:
         UsageError: Something is wrong with the flags, a run's files can't be read, or the page not written.
     """
     options = parse_report(argv)
+    check_storage([options.directory, options.earlier or "", options.page])
     check_writable(options.page)
     with tempfile.TemporaryDirectory(prefix="groundrows-report-") as folder, closing(opened(folder)) as db:
         run = find_run(options.directory, folder)

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from pipeline.report.figures import Bin
-from pipeline.report.read import Run, whole_rows
+from pipeline.report.read import ANSWER, Run, whole_rows
 from pipeline.report.text import cut
 
 # A difference that two decimals show.
@@ -180,10 +180,9 @@ def _largest(db: duckdb.DuckDBPyConnection, this: Run, earlier: Run) -> list[Cha
         for here, before in rows:
             if len(chosen) < MOST_SHOWN:
                 chosen.setdefault(here, before)
-    key = ("run_id", "answer_id")
-    after = {row["key"]: row for row in whole_rows(this, "answers", _SHOWN, key, chosen)}
+    after = {row["key"]: row for row in whole_rows(this, "answers", _SHOWN, ANSWER, chosen)}
     before_rows = {
-        row["key"]: row for row in whole_rows(earlier, "answers", _SHOWN, key, set(chosen.values()))
+        row["key"]: row for row in whole_rows(earlier, "answers", _SHOWN, ANSWER, set(chosen.values()))
     }
     return [_change(before_rows[before], after[here]) for here, before in chosen.items()]
 

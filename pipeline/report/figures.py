@@ -16,6 +16,8 @@ REDIRECT = "vertexaisearch.cloud.google.com"
 TOP_SOURCES = 15
 SHARE_BINS = 20
 LATENCY_BINS = 32
+# Latencies that differ by less than a factor of two are shown on an axis from once to twice.
+LEAST_DECADES = math.log10(2)
 MOST_CLAIMS = 12
 # Spans of time that a plot is cut into, in seconds, and how many of them there are at most.
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800)
@@ -108,7 +110,7 @@ def shares(db: Db, column: str, table: str = "answers") -> list[Bin]:
     width = 1 / SHARE_BINS
     # A float that was 0.35 once is a little less as a double; it belongs where people look for it.
     rows = db.execute(
-        f"SELECT least(floor({column} * {SHARE_BINS} + 1e-6), {SHARE_BINS - 1})::INT AS bin, count(*) "
+        f"SELECT greatest(least(floor({column} * {SHARE_BINS} + 1e-6), {SHARE_BINS - 1}), 0)::INT AS bin, count(*) "
         f"FROM {table} WHERE {column} IS NOT NULL GROUP BY bin"
     ).fetchall()
     counts = dict(rows)
@@ -161,7 +163,7 @@ class Latency:
 
 
 # A call has one answer for each candidate; one from the ledger was made by another run.
-CALLED = "candidate_index = 0 AND NOT from_ledger AND isfinite(latency)"
+CALLED = "candidate_index = 0 AND NOT from_ledger AND latency IS NOT NULL"
 
 
 def latency(db: Db) -> Latency | None:
@@ -182,19 +184,21 @@ def latency(db: Db) -> Latency | None:
 
 def _latency_bins(db: Db, low: float, high: float) -> list[Bin]:
     """Bins of equal width on a logarithmic scale, since slow calls are many times as slow as most."""
-    first = math.log10(low)
-    width = max((math.log10(high) - first) / LATENCY_BINS, 1e-3)
+    first, span = math.log10(low), math.log10(high / low)
+    if span < LEAST_DECADES:
+        first, span = first - (LEAST_DECADES - span) / 2, LEAST_DECADES
+    width = span / LATENCY_BINS
+    last = LATENCY_BINS - 1
     rows = db.execute(
         f"""
-        SELECT least(floor((log10(greatest(latency, 0.01)) - {first!r}) / {width!r}), {LATENCY_BINS - 1})::INT
+        SELECT greatest(least(floor((log10(greatest(latency, 0.01)) - {first!r}) / {width!r}), {last}), 0)::INT
           AS bin, count(*)
         FROM answers WHERE {CALLED} GROUP BY bin
         """
     ).fetchall()
     counts = dict(rows)
-    last = max(counts)
-    edges = [10 ** (first + each * width) for each in range(last + 2)]
-    return [Bin(edges[each], edges[each + 1], counts.get(each, 0)) for each in range(last + 1)]
+    edges = [10 ** (first + each * width) for each in range(LATENCY_BINS + 1)]
+    return [Bin(edges[each], edges[each + 1], counts.get(each, 0)) for each in range(LATENCY_BINS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +318,8 @@ class FailureGroup:
         code: What.
         count: How many.
         retryable: How many of them may go well another time.
-        answered_since: How many of them a later run answered.
+        answered_since: How many of them a later run answered, or checked where a check had failed.
+        worth_asking: How many of them may go well another time and are not answered yet.
         example: The key of one of their rows.
     """
 
@@ -323,6 +328,7 @@ class FailureGroup:
     count: int
     retryable: int
     answered_since: int
+    worth_asking: int
     example: int
 
 
@@ -330,12 +336,20 @@ def failure_groups(db: Db) -> list[FailureGroup]:
     """Failures by reason, the most frequent first."""
     rows = db.execute(
         """
-        SELECT stage, code, count(*) AS number, count(*) FILTER (retryable), count(*) FILTER (EXISTS (
-            SELECT 1 FROM answers WHERE answers.question_key = failures.question_key
-            AND answers.turn_index = failures.turn_index AND answers.run_id != failures.run_id
-            AND answers.answered > failures.failed)),
+        WITH good AS (
+          SELECT question_key, turn_index, run_id, answered AS moment, false AS is_check FROM answers
+          UNION ALL SELECT question_key, turn_index, run_id, checked, true FROM grounding_checks
+        ), told AS (
+          SELECT *, EXISTS (
+            SELECT 1 FROM good WHERE good.question_key = failures.question_key
+            AND good.turn_index = failures.turn_index AND good.run_id != failures.run_id
+            AND good.moment > failures.failed AND good.is_check = (failures.stage = 'check')
+          ) AS answered_since FROM failures
+        )
+        SELECT stage, code, count(*) AS number, count(*) FILTER (retryable),
+          count(*) FILTER (answered_since), count(*) FILTER (retryable AND NOT answered_since),
           min_by(key, (failed, key))
-        FROM failures GROUP BY stage, code ORDER BY number DESC, stage, code
+        FROM told GROUP BY stage, code ORDER BY number DESC, stage, code
         """
     ).fetchall()
     return [FailureGroup(*row) for row in rows]

@@ -37,18 +37,22 @@ BATCH_ROWS = 1_024
 PROMPT_CHARACTERS = 240
 MEMORY = "512MB"
 
+# What tells an answer from all others: a run may have asked one question twice, and then the ids are the same.
+ANSWER = ("run_id", "answer_id", "answered_at")
+
 Names = Sequence[str]
 Column = str | pl.Expr
 
 
 def key(*columns: str) -> pl.Expr:
-    """A number that stands for the values of these columns of strings."""
-    return pl.concat_str(*columns, separator="\x00").hash()
+    """A number that stands for the values of these columns of strings and moments."""
+    return pl.concat_str(pl.col(*columns).to_physical(), separator="\x00").hash()
 
 
 def _answers(names: Names) -> list[Column]:
     return [
-        key("run_id", "answer_id").alias("key"),
+        key(*ANSWER).alias("key"),
+        key("run_id", "answer_id").alias("answer_key"),
         "run_id",
         key("question_id").alias("question_key"),
         "turn_index",
@@ -87,15 +91,15 @@ def _first_part(names: Names) -> pl.Expr:
 
 
 def _prediction() -> pl.Expr:
-    return pl.col("retrieval").list.eval(pl.element().struct.field("prediction")).list.max()
+    return pl.col("retrieval").list.eval(_finite(pl.element().struct.field("prediction"))).list.max()
 
 
 def _support_chunks(_: Names) -> list[Column]:
-    return [key("run_id", "answer_id").alias("key"), "chunk_index", "uri", "title", "domain", "document_id"]
+    return [key(*ANSWER).alias("key"), "chunk_index", "uri", "title", "domain", "document_id"]
 
 
 def _claim_supports(_: Names) -> list[Column]:
-    return [key("run_id", "answer_id").alias("key"), "claim_index", "support_score", "chunk_index"]
+    return [key(*ANSWER).alias("key"), "claim_index", "support_score", "chunk_index"]
 
 
 def _failures(_: Names) -> list[Column]:
@@ -115,7 +119,13 @@ def _failures(_: Names) -> list[Column]:
 def _grounding_checks(_: Names) -> list[Column]:
     return [
         key("run_id", "check_id").alias("check_key"),
-        key("run_id", "answer_id").alias("key"),
+        key("run_id", "answer_id").alias("answer_key"),
+        "run_id",
+        key("question_id").alias("question_key"),
+        "turn_index",
+        pl.col("checked_at").dt.epoch("us").alias("checked"),
+        # Only a check's first row holds it.
+        pl.col("answer_text").hash().alias("text"),
         pl.col("support_score").alias("score"),
         "claim_score",
         "claim_index",
@@ -171,7 +181,7 @@ def find_run(directory: str, folder: str) -> Run:
     try:
         check_name(directory)
         found = {table: row_files(str(FileSystems.join(directory, table))) for table in TABLES}
-        summary = read_json(FileSystems.join(directory, RUN))
+        summary = _summary(directory)
         stopped = summary is None and FileSystems.exists(FileSystems.join(directory, UNDER_WAY))
         files = {table: tuple(_local(path, folder) for path in paths) for table, paths in found.items()}
     except (OSError, ValueError, GoogleAPIError, GoogleAuthError) as error:
@@ -181,6 +191,17 @@ def find_run(directory: str, folder: str) -> Run:
     if not any(files.values()):
         raise UsageError(f"The directory {directory} holds no rows of a run: {_why_none(stopped)}.")
     return Run(directory, files, summary, stopped)
+
+
+def _summary(directory: str) -> dict[str, Any] | None:
+    path = FileSystems.join(directory, RUN)
+    try:
+        return read_json(path)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"The file {path} can't be read: {reason_of(error)}; mend it, or take it away to have the rows "
+            "reported alone."
+        ) from None
 
 
 def _why_none(stopped: bool) -> str:
@@ -213,6 +234,8 @@ def opened(folder: str) -> duckdb.DuckDBPyConnection:
             "temp_directory": os.path.join(folder, "spill"),
             "autoinstall_known_extensions": "false",
             "preserve_insertion_order": "false",
+            # It would be drawn on stdout.
+            "enable_progress_bar": "false",
         }
     )
 
@@ -266,7 +289,14 @@ def whole_rows(
 
 
 def _scan(file: RowsFile) -> pl.LazyFrame:
-    return scan_avro(file.path, batch_size=BATCH_ROWS, glob=False)
+    """A file's rows; figures that are none, NaN and the infinite, are null."""
+    rows = scan_avro(file.path, batch_size=BATCH_ROWS, glob=False)
+    kinds = rows.collect_schema()
+    return rows.with_columns(_finite(pl.col(name)) for name, kind in kinds.items() if kind.is_float())
+
+
+def _finite(figure: pl.Expr) -> pl.Expr:
+    return pl.when(figure.is_finite()).then(figure)
 
 
 @contextmanager

@@ -30,15 +30,20 @@ _OWN = {
 _OF_CHECKS = {"check_requests_per_minute", "citation_threshold"}
 
 
-def replay_command(directory: str, code: str, flags: Mapping[str, Any]) -> list[str]:
+def replay_command(
+    directory: str, code: str, flags: Mapping[str, Any], *, only_retryable: bool = False
+) -> list[str]:
     """The words, fit for a shell, of the command that replays the failures of one code into their directory.
 
     Args:
         directory: The run's directory as given.
         code: The failures' code.
         flags: `flags` of `run.json`, as far as they are known.
+        only_retryable: Whether to leave out those that fail the same way again.
     """
     words = ["groundrows", "replay", f"--failures={directory}", f"--codes={code}"]
+    if only_retryable:
+        words.append("--only_retryable")
     own = _OWN if flags.get("check_grounding") or flags.get("mode") == "check" else _OWN | _OF_CHECKS
     for action in replay_parser()._actions:
         name = action.dest

@@ -51,7 +51,7 @@ class Retrieval:
 # The first candidate stands for its call. Predictions were 32-bit floats: 0.7 is a little less as a double.
 _PREDICTED = f"""
     SELECT *, greatest(least(floor(prediction * {STEPS} + 1e-4), {STEPS}), 0)::INT AS step FROM answers
-    WHERE prediction IS NOT NULL AND NOT isnan(prediction) AND candidate_index = 0
+    WHERE prediction IS NOT NULL AND candidate_index = 0
 """
 
 

@@ -57,6 +57,8 @@ def safe_link(uri: str | None) -> str | None:
         return None
     try:
         parts = urlsplit(uri)
-        return uri if parts.scheme in ("http", "https") and parts.hostname else None
+        # A name before the host is there to be taken for the host.
+        is_plain = parts.hostname and "@" not in parts.netloc
+        return uri if parts.scheme in ("http", "https") and is_plain else None
     except ValueError:
         return None

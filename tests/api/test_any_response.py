@@ -146,6 +146,7 @@ def check_answer(
     ]
     assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
 
+    check_nothing_is_lost(row, sent, chunks)
     expected = []
     for index, claim in enumerate(sent.grounding_support):
         cited = valid(claim.support_chunk_indices, len(chunks))
@@ -162,6 +163,40 @@ def check_answer(
             source = chunks[claim.chunk_index]
             said = (claim.chunk_uri, claim.chunk_title, claim.chunk_source)
             assert said == (source.uri, source.title, source.source)
+
+
+def check_nothing_is_lost(row: AnswerRow, sent: Any, chunks: list[SupportChunkRow]) -> None:
+    """Every text beside the answer is in its place, whatever it is; one that is empty is null."""
+    assert row.web_search_queries == tuple(sent.web_search_queries)
+    assert row.search_suggestions_html == (sent.search_entry_point.rendered_content or None)
+    assert row.search_sdk_blob == (sent.search_entry_point.sdk_blob or None)
+    assert len(row.images) == len(sent.images)
+    for image, shown in zip(row.images, sent.images, strict=True):
+        for file, field in ((image.image, "image"), (image.thumbnail, "thumbnail")):
+            assert (file is not None) == shown.HasField(field)
+            if file is not None:
+                there = getattr(shown, field)
+                assert (file.uri, file.width, file.height) == (
+                    there.uri or None,
+                    there.width or None,
+                    there.height or None,
+                )
+        assert (image.source is not None) == shown.HasField("source")
+        if image.source is not None:
+            site = getattr(shown.source, "site_display_name", "")
+            assert (image.source.uri, image.source.title, image.source.site_display_name) == (
+                shown.source.uri or None,
+                shown.source.title or None,
+                site or None,
+            )
+    videos = [video.youtube_external_id or None for video in getattr(sent, "videos", ())]
+    assert [video.youtube_external_id for video in row.videos] == videos
+    assert len(row.retrieval) == len(sent.retrieval_metadata)
+    for chunk, quoted in zip(chunks, sent.support_chunks, strict=True):
+        assert chunk.source == (quoted.source or None)
+        for name in ("uri", "title", "domain"):
+            own, of_metadata = getattr(quoted, name), quoted.source_metadata.get(name)
+            assert getattr(chunk, name) == (own or of_metadata or None)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -16,7 +16,10 @@ FACTS = {
     "lead": ["Lead melts at 327 degrees.", "Lead is dense. Lead is toxic to people."],
     "zinc": ["Zinc melts at 420 degrees.", "Zinc protects steel from rust. 亜鉛は鉄を守る。"],
     "iron": ["Iron melts at 1538 degrees.", "Iron rusts in damp air."],
-    "gold": ["Gold melts at 1064 degrees.", "Gold does not rust. It is rare."],
+    # More than one candidate tells.
+    "gold": [
+        f"Gold melts {when}." for when in ("at 1064 degrees", "before iron", "after tin", "in a furnace")
+    ],
 }
 GOOGLE = {"google_search_source": {}}
 DYNAMIC = {"google_search_source": {"dynamic_retrieval_config": {"predictor": {"threshold": 0.5}}}}
@@ -52,7 +55,16 @@ def question(number: int) -> dict[str, object]:
         record["turns"] = [record.pop("question"), f"And where is it found? ({number})"]
         record["facts"] = FACTS[metal]
         record["system_instruction"] = "Be brief."
+    if has_candidates(number):
+        turns = record.get("turns", record)
+        which = 0 if "turns" in record else "question"
+        turns[which] = f"Candidates, please. {turns[which]}"
     return record
+
+
+def has_candidates(number: int) -> bool:
+    """Whether a question's first turn is answered with two candidates."""
+    return number % 3 == 0
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +117,30 @@ def rows_as_asked(output: Path, *also_without: str) -> dict[str, list[str]]:
 def test_there_is_something_to_compare(asked):
     output = asked()
     counts = summary(output)["rows"]
-    assert counts["answers"] == 600  # every fifth question has two turns
+    several = sum(map(has_candidates, range(500)))
+    assert counts["answers"] == 600 + several  # every fifth question has two turns
     assert counts["support_chunks"] > 300
     assert counts["claim_supports"] > 300
     assert counts["grounding_checks"] > 300
     assert any(row["grounding_score"] is not None for row in rows(output, "answers"))
     assert {row["streamed"] for row in rows(output, "answers")} == {False}
+    for table in ("answers", "support_chunks", "claim_supports", "grounding_checks"):
+        assert {row["candidate_index"] for row in rows(output, table)} == {0, 1}
+
+
+def test_a_history_holds_candidate_0_by_whichever_way_it_came(asked):
+    for flags in ((), ("--stream_answers",), ("--transport=rest",), ("--transport=rest", "--stream_answers")):
+        said = defaultdict(dict)
+        histories = {}
+        for row in rows(asked(*flags), "answers"):
+            if row["turn_index"] == 0:
+                said[row["question_id"]][row["candidate_index"]] = row["answer_text"]
+            else:
+                _, model, _ = json.loads(row["request_json"])["contents"]
+                histories[row["question_id"]] = "".join(part["text"] for part in model["parts"])
+        assert len(histories) == 100
+        assert all(said[question_id][0] == text for question_id, text in histories.items())
+        assert any(said[question_id].get(1, text) != text for question_id, text in histories.items())
 
 
 @pytest.mark.parametrize("flags", [(), ("--stream_answers",)], ids=["unary", "streamed"])
@@ -155,20 +185,28 @@ def test_v1alpha_gives_v1s_rows(asked):
 IDS = ("answer_id", "check_id")
 
 
-def test_a_user_context_goes_out_over_rest_alone(folder, emulator):
+def test_a_user_context_goes_out_over_rest_alone(folder):
     record = {
         "question": "Who painted The Starry Night?",
         "grounding_sources": [GOOGLE],
         "user_context": {"languageCode": "en", "latLng": {"latitude": 1.5, "longitude": 2.5}},
     }
     archive = write_lines(folder / "context.jsonl", [record])
-    flags = ["--service=emulator", f"--input={archive}"]
-    run(*flags, f"--endpoint={emulator.rest_address}", "--transport=rest", f"--output={folder / 'with'}")
-    (answer,) = rows(folder / "with", "answers")
-    assert json.loads(answer["request_json"])["userContext"] == record["user_context"]
-    run(*flags, f"--endpoint={emulator.address}", f"--output={folder / 'without'}", code=3)
+    log = folder / "context.log"
+    flags = ["--service=emulator", f"--input={archive}", f"--emulator_flags=--call_log={log}"]
+    run(*flags, "--transport=rest", f"--output={folder / 'with'}")
+    run(*flags, "--transport=rest", "--stream_answers", f"--output={folder / 'streamed'}")
+    run(*flags, "--transport=rest", "--api_version=v1alpha", f"--output={folder / 'alpha'}")
+    arrived = calls(log)
+    assert len(arrived) == 3
+    for call, output in zip(arrived, ("with", "streamed", "alpha"), strict=True):
+        assert call["user_context"] == record["user_context"]
+        (answer,) = rows(folder / output, "answers")
+        assert json.loads(answer["request_json"])["userContext"] == record["user_context"]
+    run(*flags, f"--output={folder / 'without'}", code=3)
     (failure,) = rows(folder / "without", "failures")
     assert (failure["code"], failure["stage"]) == ("NEEDS_REST", "validate")
+    assert len(calls(log)) == 3
 
 
 def conversations(count: int, seed: int) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import fastavro
 
-from schemas.rows import AnswerRow, CitedChunk, FailureRow, GroundingCheckRow, Row
+from schemas.rows import AnswerRow, CitedChunk, FailureRow, GroundingCheckRow, Row, SupportChunkRow
 from schemas.tables import SCHEMAS
 from tests.read_back import as_read
 
@@ -80,6 +80,25 @@ _CHECK = GroundingCheckRow(
     request_json="{}",
     response_json=None,
 )
+_CHUNK = SupportChunkRow(
+    run_id="run",
+    question_id="q",
+    turn_index=0,
+    answer_id="a",
+    candidate_index=0,
+    answered_at=NOON,
+    chunk_index=0,
+    chunk_text="It is so because.",
+    source="0",
+    uri="https://why.test",
+    title=None,
+    domain=None,
+    document_id=None,
+    page_identifier=None,
+    source_metadata={},
+    index_in_stream=None,
+    uris_expire_at=None,
+)
 _FAILURE = FailureRow(
     run_id="run",
     question_id="q",
@@ -105,6 +124,10 @@ def answer(**changes: Any) -> AnswerRow:
 
 def grounding_check(**changes: Any) -> GroundingCheckRow:
     return dataclasses.replace(_CHECK, **changes)
+
+
+def chunk(**changes: Any) -> SupportChunkRow:
+    return dataclasses.replace(_CHUNK, **changes)
 
 
 def failure(**changes: Any) -> FailureRow:

@@ -14,7 +14,7 @@ from pipeline.append import answered_turns, note_answered
 from pipeline.errors import UsageError
 from pipeline.output import Output
 from schemas.tables import SCHEMAS
-from tests.pipeline.made import answer, failure, write_rows
+from tests.pipeline.made import answer, chunk, failure, grounding_check, write_rows
 from tests.pipeline.tools import is_one_sentence
 from tests.read_back import as_read
 from transforms.generate.answered import AnsweredTurns, turn_name
@@ -138,3 +138,56 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, damage: byte
         answered_turns([str(path)], str(tmp_path / "turns"))
     assert is_one_sentence(str(raised.value))
     assert str(path) in str(raised.value)
+
+
+# -- what is yet to be checked ---------------------------------------------------------------------------
+
+
+def unchecked(path: str | None, *questions: str) -> dict[tuple[str, int], set[str]]:
+    assert path is not None
+    with closing(AnsweredTurns(path)) as turns:
+        names = {turn_name(question, TEXT): question for question in questions}
+        found = turns.unchecked(list(names))
+        return {(names[name], turn): set(which) for (name, turn), which in found.items()}
+
+
+def test_answers_with_something_to_be_checked_against_and_no_check(tmp_path: Path) -> None:
+    answers = [
+        answer(question_id="one", answer_id="1"),
+        answer(question_id="two", answer_id="2.0", candidate_index=0),
+        answer(question_id="two", answer_id="2.1", candidate_index=1),
+        answer(question_id="talk", answer_id="t0"),
+        answer(question_id="talk", answer_id="t1", turn_index=1),
+        answer(question_id="checked", answer_id="c"),
+        answer(question_id="no chunk", answer_id="n"),
+        answer(question_id="quotes nothing", answer_id="g"),
+        answer(question_id="says nothing", answer_id="s", answer_text=" \n"),
+    ]
+    quoted = ["1", "2.0", "2.1", "2.1", "t0", "t1", "c", "s"]
+    chunks = [*(chunk(answer_id=each) for each in quoted), chunk(answer_id="g", chunk_text=" ")]
+    # A check has a row per claim; another run may have written it.
+    checks = [grounding_check(answer_id=each) for each in ("c", "c", "2.0", "t0")]
+    output = output_with(
+        tmp_path,
+        write_rows(tmp_path / "answers" / "a.avro", answers),
+        write_rows(tmp_path / "support_chunks" / "a.avro", chunks, "support_chunks"),
+        write_rows(tmp_path / "grounding_checks" / "a.avro", checks[:2], "grounding_checks"),
+        write_rows(tmp_path / "grounding_checks" / "b.avro", checks[2:], "grounding_checks"),
+    )
+    names = {row.question_id for row in answers}
+    path = note_answered(output, checks=True)
+    assert unchecked(path, *names) == {("one", 0): {"1"}, ("two", 0): {"2.1"}, ("talk", 1): {"t1"}}
+    assert path is not None
+    assert set(found(path, *names)) == names
+    # A run that makes no checks misses none.
+    Path(path).unlink()
+    assert unchecked(note_answered(output), *names) == {}
+
+
+def test_chunks_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
+    broken = write_rows(tmp_path / "support_chunks" / "a.avro", [], "support_chunks")
+    broken.write_bytes(b"no Avro")
+    output = output_with(tmp_path, write_rows(tmp_path / "answers" / "a.avro", [answer()]), broken)
+    with pytest.raises(UsageError, match=r"support_chunks.a\.avro") as raised:
+        note_answered(output, checks=True)
+    assert is_one_sentence(str(raised.value))

@@ -12,7 +12,7 @@ from pipeline.errors import UsageError
 BASH = """
 source /dev/stdin
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"
-_shtab_groundrows
+_groundrows groundrows
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
@@ -50,6 +50,24 @@ def test_a_flag(script):
 
 def test_a_value(script):
     assert completed(script, "run", "--transport", "r") == ["rest"]
+
+
+def test_a_value_behind_an_equals_sign_which_is_a_word_to_bash(script):
+    assert completed(script, "run", "--service", "=", "em") == ["emulator"]
+    assert completed(script, "run", "--transport", "=") == ["grpc", "rest"]
+    assert completed(script, "run", "--service", "=", "emulator", "--max_r") == ["--max_requests"]
+
+
+def test_where_nothing_is_known_files_are_completed(script, tmp_path):
+    (tmp_path / "questions.jsonl").touch()
+    assert completed(script, "run", "--input", "=", f"{tmp_path}/que") == []  # which leaves it to the shell
+    shell = subprocess.run(
+        ["bash", "-c", "source /dev/stdin; complete -p groundrows"],
+        input=script,
+        capture_output=True,
+        text=True,
+    )
+    assert "-o default" in shell.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -58,6 +58,24 @@ ANSWERS = {
         if field["name"] in ("run_id", "question_id", "turn_index", "answered_at")
     ],
 }
+CHECKS = {
+    "type": "record",
+    "name": "groundrows.grounding_checks",
+    "fields": [
+        field
+        for field in SCHEMAS["grounding_checks"]["fields"]
+        if field["name"] in ("run_id", "question_id", "turn_index", "checked_at")
+    ],
+}
+
+
+def check(question_id: str, hour: float, run_id: str = "later", turn_index: int = 0) -> dict[str, Any]:
+    row = answer(question_id, hour, run_id, turn_index)
+    return {**row, "checked_at": row.pop("answered_at")}
+
+
+def failed_check(name: str, **fields: Any) -> dict[str, Any]:
+    return failure(name, **{"stage": "check", "failure_id": f"failed check of {name}", **fields})
 
 
 def written(path: Path, schema: Any, rows: Sequence[dict[str, Any]]) -> str:
@@ -70,12 +88,14 @@ def chosen(
     directory: Path,
     *files: Sequence[dict[str, Any]],
     answers: Sequence[dict[str, Any]] = (),
+    checks: Sequence[dict[str, Any]] = (),
     wanted: FailureFilter = ALL,
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """The rows chosen from these files of failures, and what was left out, zeros apart."""
     paths = [written(directory / f"{n}.avro", SCHEMAS["failures"], rows) for n, rows in enumerate(files)]
     answered = [written(directory / "answers.avro", ANSWERS, answers)]
-    with closing(FailedRecords(paths, answered, wanted)) as failed:
+    checked = [written(directory / "checks.avro", CHECKS, checks)]
+    with closing(FailedRecords(paths, answered, checked, wanted)) as failed:
         failed.write(str(directory / "chosen.avro"))
         with (directory / "chosen.avro").open("rb") as file:
             rows = list(fastavro.reader(file))
@@ -139,6 +159,38 @@ def test_other_answers_do_not_count(tmp_path: Path, other: dict[str, Any]) -> No
     assert chosen(tmp_path, [failure("a")], answers=[other]) == ([failure("a")], {})
 
 
+def test_a_failed_check_is_made_good_by_a_check_and_by_nothing_else(tmp_path: Path) -> None:
+    row = failed_check("a")
+    assert chosen(tmp_path, [row], answers=[answer("a", 1)]) == ([row], {})
+    assert chosen(tmp_path, [row], checks=[check("a", 1)]) == ([], {"answered_since": 1})
+    assert chosen(tmp_path, [failure("a")], checks=[check("a", 1)]) == ([failure("a")], {})
+    others = [check("a", -1), check("a", 1, run_id=ROW["run_id"]), check("a", 1, turn_index=1), check("b", 1)]
+    assert chosen(tmp_path, [row], checks=others) == ([row], {})
+
+
+@pytest.mark.parametrize("check_failed", ["before", "after"])
+def test_a_question_and_its_check_are_open_apart_and_replayed_together(
+    tmp_path: Path, check_failed: str
+) -> None:
+    of_turn = failure("a", turn_index=1)
+    of_check = failed_check("a", hour=-1 if check_failed == "before" else 1)
+    rows = [of_turn, of_check]
+    latest = of_turn if check_failed == "before" else of_check
+    assert chosen(tmp_path, rows) == ([latest], {"older": 1})
+    # Whichever is made good, the other one is still open, though it be the older one.
+    answered, checked = [answer("a", 2, turn_index=1)], [check("a", 2)]
+    assert chosen(tmp_path, rows, answers=answered) == ([of_check], {"answered_since": 1})
+    assert chosen(tmp_path, rows, checks=checked) == ([of_turn], {"answered_since": 1})
+    assert chosen(tmp_path, rows, answers=answered, checks=checked) == ([], {"answered_since": 2})
+
+
+def test_a_check_that_failed_again_stands_for_those_before_it(tmp_path: Path) -> None:
+    again = failed_check("a", hour=2, generation=1, turn_index=1, failure_id="another")
+    rows = [failed_check("a"), failed_check("a", turn_index=1, failure_id="another"), again]
+    checked = [check("a", 2, run_id=again["run_id"])]
+    assert chosen(tmp_path, rows, checks=checked) == ([again], {"older": 2})
+
+
 def test_a_record_at_the_cap_is_left_out_and_its_older_failure_too(tmp_path: Path) -> None:
     wanted = replace(ALL, max_generations=2)
     rows = [failure("a"), failure("a", generation=2, failure_id="x"), failure("b", generation=1)]
@@ -161,7 +213,7 @@ def test_the_filters_look_at_the_latest_failure(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.avro").write_bytes(b"Obj\x01 and no more")
     with pytest.raises(UsageError, match=r"bad\.avro") as raised:
-        FailedRecords([str(tmp_path / "bad.avro")], [], ALL)
+        FailedRecords([str(tmp_path / "bad.avro")], [], [], ALL)
     assert "\n" not in str(raised.value)
 
 
@@ -173,14 +225,14 @@ _FAILURES = st.builds(
         hour=hour,
         code=code,
         stage=stage,
-        failure_id=name + origin + code,
+        failure_id=name + origin + code + stage,
     ),
     st.sampled_from("abc"),
     st.sampled_from("xy"),
     st.integers(0, 3),
     st.integers(0, 2),
     st.sampled_from(["INTERNAL", "ABORTED"]),
-    st.sampled_from(["generate", "read"]),
+    st.sampled_from(["generate", "read", "check"]),
 )
 
 
@@ -208,5 +260,6 @@ def test_nothing_is_chosen_twice_and_nothing_is_lost(
             for other in file
             if (other["record"], other["origin"]) == (row["record"], row["origin"])
             and other["stage"] != "read"
+            and (other["stage"] == "check") is (row["stage"] == "check")
         ]
         assert len(row["history"]) == max(len(other["history"]) for other in same) < limit

@@ -83,7 +83,6 @@ def test_the_real_service_is_asked_slowly_and_over_tls() -> None:
         ("--stream_answers", "stream_answers", True),
         ("--check_grounding", "check_grounding", True),
         ("--mode=check", "mode", "check"),
-        ("--answer_field=reply", "answer_field", "reply"),
         ("--failures_topic=projects/p/topics/bad", "failures_topic", "projects/p/topics/bad"),
         ("--bigquery_dataset=my-project:rows", "bigquery_dataset", "my-project.rows"),
         ("--request_defaults=d.json", "request_defaults", "d.json"),
@@ -220,6 +219,10 @@ def test_a_limiter_on_redis_with_its_limit() -> None:
         ([*LEAST, "--mode=check", "--request_defaults=f"], "--request_defaults"),
         ([*LEAST, "--mode=check", "--append"], "--append"),
         ([*LEAST, "--mode=ask"], "check"),
+        ([*LEAST, "--answer_field=reply"], "--mode=check"),
+        ([*LEAST, "--check_grounding", "--answer_field=reply"], "--mode=check"),
+        ([*LEAST, "--answer_field="], "--answer_field"),
+        ([*LEAST, "--mode=check", "--answer_field="], "--answer_field"),
         (["--service=emulator", "--input=a"], "--output=DIR"),
         ([*LEAST, "--output="], "--output=DIR"),
         (["--input=a", "--output=o"], "--service=discoveryengine"),
@@ -241,6 +244,11 @@ def test_a_limiter_on_redis_with_its_limit() -> None:
 )
 def test_what_is_missing_or_too_much(argv: list[str], names: str) -> None:
     assert names in refusal(*argv)
+
+
+def test_the_answer_field_is_for_answers_to_be_checked_and_its_default_for_all() -> None:
+    assert parse_run([*LEAST, "--mode=check", "--answer_field=reply"]).answer_field == "reply"
+    assert parse_run([*LEAST, "--answer_field=answer"]).answer_field == "answer"
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,122 @@ def test_cost_is_of_the_calls_that_the_budget_allows(groundrows: Groundrows, tmp
     assert "requests only" in text
 
 
+def checked_archive(folder: Path, count: int = 60) -> Path:
+    records = [
+        {"id": n, "turns": [f"When does tin melt, {n}?", "And lead?"][: 1 + n % 2], "facts": ["Tin melts."]}
+        for n in range(count)
+    ]
+    return write_lines(folder / "checked.jsonl", records)
+
+
+def test_a_run_checks_no_more_than_the_plan_said(
+    groundrows: Groundrows, tmp_path: Path, call_log: Path
+) -> None:
+    flags = [f"--input={checked_archive(tmp_path)}", f"--output={tmp_path / 'out'}"]
+    assert groundrows("plan", *flags, "--json").json["checks"] == 0
+    checking = [*flags, "--check_grounding"]
+    fresh = groundrows("plan", *checking, "--json").json
+    assert (fresh["calls"], fresh["checks"]) == (90, 90)
+    # The canned answer is of one candidate, and it quotes its sources: all of it can be checked.
+    assert groundrows("run", *flags, "--max_requests=40", "--quiet").code == 0
+    halfway = groundrows("plan", *checking, "--json").json
+    assert (halfway["calls"], halfway["checks"]) == (50, 90)
+    before = len(prompts_of(call_log))
+    assert groundrows("run", *checking, "--overwrite", "--quiet").code == 0
+    assert len(prompts_of(call_log)) - before == halfway["calls"] + halfway["checks"]
+    again = groundrows("plan", *checking, "--overwrite", "--json").json
+    assert (again["calls"], again["checks"], again["limited_by"], again["seconds"]) == (0, 0, None, 0)
+    # Another threshold is another check, of answers that are there.
+    other = groundrows("plan", *checking, "--overwrite", "--citation_threshold=0.9", "--json").json
+    assert (other["calls"], other["checks"], other["checks_within_budget"]) == (0, 90, 90)
+    text = groundrows("plan", *checking, "--overwrite", "--citation_threshold=0.9").out
+    assert "checks: up to 90 more calls" in text
+    assert "time: at least" in text
+
+
+def test_equal_answers_are_checked_once_where_equal_requests_are_shared(
+    groundrows: Groundrows, tmp_path: Path, call_log: Path
+) -> None:
+    archive = write_lines(tmp_path / "a.jsonl", [{"id": n, "question": "Why?"} for n in range(5)])
+    flags = [f"--input={archive}", f"--output={tmp_path / 'out'}", "--share_identical"]
+    plan = groundrows("plan", *flags, "--check_grounding", "--json").json
+    assert (plan["calls"], plan["turns_shared"], plan["checks"]) == (1, 4, 1)
+    assert groundrows("run", *flags, "--quiet").code == 0
+    stored = groundrows("plan", *flags, "--overwrite", "--check_grounding", "--json").json
+    assert (stored["calls"], stored["checks"]) == (0, 1)
+    before = len(prompts_of(call_log))
+    assert groundrows("run", *flags, "--overwrite", "--check_grounding", "--quiet").code == 0
+    assert len(prompts_of(call_log)) - before == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "seconds", "limited_by"),
+    [
+        (["--requests_per_minute=30", "--check_requests_per_minute=60"], 120, "rate"),
+        (["--requests_per_minute=60", "--check_requests_per_minute=10"], 360, "check_rate"),
+        (["--requests_per_minute=60000", "--check_requests_per_minute=1000", "--max_in_flight=1"], 300, None),
+        # One answer's own check waits for it.
+        (["--max_in_flight=1000", "--expected_latency_seconds=7"], 14, "latency"),
+        (["--check_requests_per_minute=10", "--max_requests=70"], 60, "check_rate"),
+        (["--requests_per_minute=10", "--max_requests=70"], 360, "rate"),
+    ],
+)
+def test_checks_have_a_pace_and_a_window_of_their_own(
+    groundrows: Groundrows, tmp_path: Path, flags: list[str], seconds: float, limited_by: str | None
+) -> None:
+    archive = write_lines(tmp_path / "a.jsonl", [{"question": f"What is {n}?"} for n in range(60)])
+    plan = groundrows("plan", f"--input={archive}", "--check_grounding", *flags, "--json").json
+    assert plan["seconds"] == pytest.approx(seconds, abs=0.001)
+    assert limited_by is None or plan["limited_by"] == limited_by
+    text = groundrows("plan", f"--input={archive}", "--check_grounding", *flags).out
+    assert "time: at least" in text
+    assert ("10 checks a minute" in text) is (limited_by == "check_rate")
+
+
+def test_price_and_budget_count_checks(groundrows: Groundrows, tmp_path: Path) -> None:
+    archive = write_lines(tmp_path / "a.jsonl", [{"question": f"What is {n}?"} for n in range(100)])
+    flags = [f"--input={archive}", "--check_grounding", "--price_per_1000_requests=10"]
+    plan = groundrows("plan", *flags, "--json").json
+    assert plan["cost"] == pytest.approx(2)
+    short = groundrows("plan", *flags, "--max_requests=130", "--json").json
+    assert (short["calls_within_budget"], short["checks_within_budget"]) == (100, 30)
+    assert (short["checks"], short["cost"]) == (100, pytest.approx(1.3))
+    assert (
+        "--max_requests allows 130, checks included" in groundrows("plan", *flags, "--max_requests=130").out
+    )
+    assert "--max_requests" not in groundrows("plan", *flags, "--max_requests=200").out
+
+
+NASTY = "red \x1b[31m, bell \a, turned \u202e, \x9b and \x7f; ünd 水 🙂"
+
+
+def test_nothing_of_the_data_gives_a_terminal_orders(groundrows: Groundrows, tmp_path: Path) -> None:
+    folder = tmp_path / "fol\x1b[2Jder \u202e"
+    folder.mkdir()
+    archive = write_lines(
+        folder / "a.jsonl",
+        [
+            {"thing": NASTY},
+            {NASTY: 1},
+            {"facts": ["x"], "thing": "y", "question": NASTY},
+            b"no JSON \x1b[31m",
+        ],
+    )
+    flags = [f"--input={archive}", "--question_template={thing}"]
+    text = groundrows("plan", *flags).out
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert r"red \x1b[31m, bell \x07, turned \u202e, \x9b and \x7f; ünd 水 🙂" in text
+    assert r"fol\x1b[2Jder \u202e/a.jsonl:" in text
+    lines = groundrows("plan", *flags, "--json").out
+    assert all(line.isprintable() for line in lines.split("\n"))
+    plan = json.loads(lines)
+    assert plan["prompts"][0] == [NASTY]
+    assert plan["largest_request"]["origin"].startswith(str(archive))
+    assert {reason["example"]["origin"].rpartition(":")[0] for reason in plan["invalid_by_code"]} == {
+        str(archive)
+    }
+
+
 def test_the_largest_request_is_named(groundrows: Groundrows, tmp_path: Path) -> None:
     records = [{"question": "Why?", "facts": ["f" * size]} for size in (10, 5000, 20)]
     archive = write_lines(tmp_path / "a.jsonl", records)

@@ -18,6 +18,7 @@ from tests.transforms.generate.support import HandClient, make_question, make_se
 from transforms.generate import shared
 from transforms.generate.pacing.open import open_pacer
 from transforms.generate.window import Basket
+from transforms.tally import TALLY
 
 
 def seen(done: int, failed: int = 0, in_flight: int = 0, retrying: int = 0) -> Sight:
@@ -27,10 +28,10 @@ def seen(done: int, failed: int = 0, in_flight: int = 0, retrying: int = 0) -> S
 def test_a_line() -> None:
     meter = Meter(100.0)
     assert meter.line(110.0, seen(1500, 2, 64), 10_000) == (
-        "1,500/10,000 done · 2 failed · 64 in flight · 150.0/s · 57 s left"
+        "1,500/10,000 done · 57 s left · 2 failed · 64 in flight · 150.0/s"
     )
     assert meter.line(111.0, seen(1500, 2, 64, 3), 10_000) == (
-        "1,500/10,000 done · 2 failed · 64 in flight · 3 waiting to retry · 136.4/s · 1 min 02 s left"
+        "1,500/10,000 done · 1 min 02 s left · 2 failed · 64 in flight · 3 waiting to retry · 136.4/s"
     )
 
 
@@ -61,7 +62,7 @@ def test_while_nothing_is_done_nothing_is_said_of_what_is_left() -> None:
 
 @pytest.mark.parametrize("done", [10, 12])
 def test_at_the_end_and_past_it_nothing_is_left(done: int) -> None:
-    assert Meter(0.0).line(1.0, seen(done), 10).endswith(" · 0 s left")
+    assert " · 0 s left · " in Meter(0.0).line(1.0, seen(done), 10)
 
 
 def test_the_rate_is_that_of_the_last_moments() -> None:
@@ -152,21 +153,43 @@ class Stream(io.StringIO):
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "TERMINAL_SECONDS", 0.005)
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.005)
 
 
 @pytest.mark.usefixtures("quick")
-def test_elsewhere_than_on_a_terminal_there_are_plain_lines_and_nothing_is_counted() -> None:
-    counted = []
+def test_elsewhere_than_on_a_terminal_there_are_plain_lines() -> None:
+    counted: list[int] = []
     stream = Stream(terminal=False)
     with shown(lambda: counted.append(1) or 5, stream):
-        stream.wait_for(3)
+        stream.wait_for(5)
     lines = stream.getvalue().splitlines()
-    assert len(lines) >= 3
-    assert set(lines) == {"0 done · 0 failed · 0 in flight · 0.0/s"}
-    assert counted == []
+    assert len(lines) >= 5
+    assert set(lines[1:]) == {"0/5 done · 0 failed · 0 in flight · 0.0/s"}
+    assert counted == [1]
     assert stream.getvalue().endswith("\n")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_terminal_that_can_draw_nothing_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Stream(terminal=True)
+    with shown(lambda: 5, stream):
+        stream.wait_for(3)
+    assert stream.getvalue().splitlines()[-1] == "0/5 done · 0 failed · 0 in flight · 0.0/s"
+
+
+@pytest.mark.usefixtures("quick")
+def test_records_that_were_never_asked_are_done_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TALLY, "broken", 7)  # those of an earlier run do not count
+    stream = Stream(terminal=False)
+    with shown(lambda: 5, stream):
+        stream.wait_for(2)
+        monkeypatch.setattr(TALLY, "broken", 9)
+        stream.wait_for(3)
+    assert stream.getvalue().splitlines()[-1].startswith("2/5 done")
+    assert "2 failed" in stream.getvalue()
 
 
 def shown_on(terminal: str) -> list[str]:
@@ -192,7 +215,7 @@ def test_on_a_terminal_bar_and_line_are_redrawn_and_gone_at_the_end() -> None:
         stream.wait_for(30)
         during = shown_on(stream.getvalue())
     assert any(line.startswith("0/7 done · 0 failed · 0 in flight · 0.0/s") for line in during)
-    assert len(during) <= 3
+    assert len(during) <= 4
     assert not "".join(shown_on(stream.getvalue())).strip()
 
 
@@ -203,7 +226,10 @@ def test_a_line_is_never_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
     with shown(lambda: 7, stream):
         stream.wait_for(3)
     written = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
-    assert max(map(len, re.split(r"[\r\n]", written))) <= 20
+    lines = re.split(r"[\r\n]", written)
+    assert max(map(len, lines)) <= 20
+    # It goes on in the next, rather than lose its end.
+    assert "0.0/s" in " ".join(line.strip() for line in lines)
 
 
 @pytest.mark.usefixtures("quick")
@@ -270,7 +296,7 @@ def test_a_display_that_fails_does_not_end_the_run(terminal: bool) -> None:
 def test_a_sight_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = threading.Event()
 
-    def failing() -> Sight:
+    def failing(_: int) -> Sight:
         tried.set()
         raise RuntimeError
 

@@ -22,7 +22,10 @@ from tests.schemas.mutations import mutated
 
 RECORDS = 10_000
 SECONDS = 5.0  # of the processor, each; the longest takes some thousandths
-MEMORY_BYTES = 1_000_000
+# Memory is traced over the last of them alone, as it makes all slower: caches are full by then, and what each
+# record left behind would show within a thousand as it does in ten.
+TRACED = 2_000
+MEMORY_BYTES = 100_000
 
 ENGINE = "projects/p/locations/global/collections/c/engines/e/servingConfigs/s"
 VALID: list[dict[str, Any]] = [
@@ -129,15 +132,16 @@ def check_writable(*texts: str) -> None:
         text.encode()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)  # for a machine that is busy with other things
 def test_every_record_is_a_question_or_one_sentence_and_leaves_nothing_behind() -> None:
     random = Random(20_240_229)
     codes: Counter[str] = Counter()
     slowest = 0.0
     held: list[int] = []
-    tracemalloc.start()
     try:
         for number in range(RECORDS):
+            if number == RECORDS - TRACED:
+                tracemalloc.start()
             valid = random.choice(VALID)
             body, settings = mutated(valid, random), settings_for(valid, random)
             started = time.thread_time()
@@ -150,7 +154,7 @@ def test_every_record_is_a_question_or_one_sentence_and_leaves_nothing_behind() 
                 check_question(question)
                 codes["OK"] += 1
             slowest = max(slowest, time.thread_time() - started)
-            if (number + 1) % 1_000 == 0:
+            if number + 1 in (RECORDS - TRACED // 2, RECORDS):
                 question, body = None, b""
                 gc.collect()
                 held.append(tracemalloc.get_traced_memory()[0])

@@ -99,6 +99,24 @@ def test_an_answer_is_checked_against_its_chunks_in_their_order() -> None:
     assert check.chunk_indices == (0, 1)
 
 
+def test_of_a_delivered_answer_only_what_is_unchecked_is_checked() -> None:
+    message = response_with()
+    candidate_of(message, text=TIN).index = 1
+    new = answered(message, response_with())
+    ids = [check.question_id for check in checks_of(new, None) if isinstance(check, AnswerCheck)]
+    assert len(set(ids)) == 3
+    for wanted in (set(), {ids[0]}, {ids[1]}, set(ids[:2]), {ids[2], "another"}):
+        first, second = new.answers
+        delivered = dataclasses.replace(first, unchecked=frozenset(wanted))
+        outcome = dataclasses.replace(new, answers=(delivered, second))
+        checks = list(checks_of(outcome, None))
+        assert [check.question_id for check in checks if isinstance(check, AnswerCheck)] == [
+            *(each for each in ids[:2] if each in wanted),
+            ids[2],
+        ]
+        assert None not in checks  # nothing to check is not counted anew
+
+
 def test_a_check_knows_the_answer_and_the_record_it_belongs_to() -> None:
     outcome = answered(response_with(), response_with(text=TIN))
     first, second = checks_of(outcome, None)

@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from schemas.check import check_request
 from schemas.question import Question
 from schemas.rows import CitedChunk, GroundingCheckRow
 from tests.api.flattened import NOON, of_an_answer, question_of, response_of, rows_of
-from transforms.spans import places_of
 
 TIN, IRON = "Tin melts at 232 °C.", "Iron melts at 1538 °C."
 TEXT = f"{TIN} {IRON}"  # as tests.api.flattened has it; each ° is two bytes
@@ -216,14 +213,6 @@ def test_places_in_every_script_are_counted_in_characters(sentences: list[str]) 
     found = rows(message, question_of("v1", "check", text))
     assert [text[row.claim_start : row.claim_end] for row in found] == sentences
     assert [row.warnings for row in found] == [(), ()]
-
-
-@given(st.text(st.sampled_from("aé水🙂\x00"), max_size=12))
-def test_places_are_those_between_characters(text: str) -> None:
-    places = places_of(text)
-    for place in range(len(text) + 1):
-        assert places[len(text[:place].encode())] == place
-    assert len(places) == len(text) + 1
 
 
 # Scores

@@ -335,6 +335,16 @@ def test_a_failure_from_a_file_with_an_odd_name_can_be_written() -> None:
     assert read_back(row)["origin"] == "caf\\udce9.jsonl:1"
 
 
+def test_an_answer_that_an_earlier_run_delivered_has_no_rows_again() -> None:
+    there = dataclasses.replace(answer_to(ordinary()), unchecked=frozenset({"a"}))
+    rows = flatten(outcome_of(there, answer_to(ordinary(), 1), failure=FAILURE), SETTINGS)
+    assert {row.turn_index for row in (*rows.answers, *rows.support_chunks)} == {1}
+    assert len(rows.failures) == 1
+    broken = dataclasses.replace(there, response=b"\xff\xff")
+    rows = flatten(Outcome(QUESTION, (there, broken), None, "already_answered", (), 0), SETTINGS)
+    assert (list(rows), rows.answered) == ([], False)
+
+
 @pytest.mark.parametrize("skip", ["duplicate", "already_answered"])
 def test_a_skipped_question_has_no_rows_and_is_not_answered(skip: Any) -> None:
     rows = flatten(Outcome(QUESTION, (), None, skip, (), 0), SETTINGS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from schemas.messages import response_class
 from schemas.outcome import Answer
 from schemas.question import Question
 from schemas.request import next_turn_request, with_instruction, with_location
+from transforms.candidate import numbered, text_of
 
 
 def turn_request(question: Question, answers: Sequence[Answer], location: str) -> bytes:
@@ -40,12 +42,16 @@ def is_over(question: Question, answers: Sequence[Answer]) -> bool:
     return bool(answers) and not _candidates(answers[-1])
 
 
-def _candidates(answer: Answer) -> Sequence[object]:
-    candidates: Sequence[object] = response_class(answer.api_version).FromString(answer.response).candidates
+def _candidates(answer: Answer) -> Sequence[Any]:
+    candidates: Sequence[Any] = response_class(answer.api_version).FromString(answer.response).candidates
     return candidates
 
 
 def answer_text(answer: Answer) -> str:
-    """The first candidate's text: what the history says the model answered."""
-    candidates = response_class(answer.api_version).FromString(answer.response).candidates
-    return "".join(part.text for part in candidates[0].content.parts) if candidates else ""
+    """The text of the candidate that rows number 0: what the history says the model answered.
+
+    It need not come first. A stream's candidates are put in order, so that by place the history would depend
+    on how the answer came.
+    """
+    texts = {index: text_of(candidate) for index, candidate, _ in numbered(_candidates(answer))}
+    return texts.get(0, "")

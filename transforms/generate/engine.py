@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from schemas.outcome import Answer, Outcome
 from schemas.question import Question
-from transforms.generate.answered import AnsweredTurns, delivered_turns
+from transforms.generate.answered import AnsweredTurns, Delivered, delivered_turns
 from transforms.generate.attempts import Attempts, GaveUp, Line, Success
 from transforms.generate.breaker import Breaker
 from transforms.generate.budgets import Budgets
@@ -30,7 +30,14 @@ from transforms.generate.halt import Halt
 from transforms.generate.job import Job, answer_of, claimed, entry_of, look_up, next_job, release
 from transforms.generate.ledger.base import Ledger, LedgerError
 from transforms.generate.ledger.uri import open_ledger
-from transforms.generate.outcomes import failed, internal_error, not_attempted, outcome_of, skipped
+from transforms.generate.outcomes import (
+    failed,
+    internal_error,
+    not_attempted,
+    out_of_reach,
+    outcome_of,
+    skipped,
+)
 from transforms.generate.pacing.base import Pacer
 from transforms.generate.pacing.open import open_pacer
 from transforms.generate.retry import RetryPolicy
@@ -86,6 +93,8 @@ class Engine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._signalled = 0
         self._signalling = threading.Lock()
+        self._unchecked = 0
+        self._counting = threading.Lock()
         self.done = 0
         self.failed = 0
         self._loop = asyncio.new_event_loop()
@@ -169,6 +178,12 @@ class Engine:
         Calls that are out are paid for: where there is a ledger they may end first, which takes no longer
         than an attempt's deadline. Everything else in the air is dropped.
         """
+        if self._unchecked:
+            _LOGGER.warning(
+                "%d answer(s) that the output holds could not be checked, as the ledger does not hold them: "
+                "name the --ledger of the run that asked them.",
+                self._unchecked,
+            )
         try:
             self._on_loop(self._close())
         finally:
@@ -191,15 +206,15 @@ class Engine:
 
     def _leave_out(
         self, batch: Sequence[tuple[Any, Question]], basket: Basket
-    ) -> list[tuple[Any, Question, frozenset[int]]]:
-        """Drop what is answered already and what was asked before in this run."""
+    ) -> list[tuple[Any, Question, Delivered]]:
+        """Drop what is answered already, unless a check is missing, and what was asked before in this run."""
         delivered = delivered_turns(self._delivered, [question for _, question in batch])
         first = self._claimed([question for _, question in batch])
         kept = []
         for is_first, turns, (ticket, question) in zip(first, delivered, batch, strict=True):
             if not is_first:
                 self._deliver(basket, ticket, skipped(question, "duplicate"))
-            elif len(turns) >= len(question.turns):
+            elif len(turns) == len(question.turns) and not any(turns.values()):
                 self._deliver(basket, ticket, skipped(question, "already_answered"))
             else:
                 kept.append((ticket, question, turns))
@@ -216,19 +231,23 @@ class Engine:
             self._stop(error)
             return everything
 
-    def _look_up(
-        self, questions: Sequence[tuple[Any, Question, frozenset[int]]], basket: Basket
-    ) -> list[Job]:
+    def _look_up(self, questions: Sequence[tuple[Any, Question, Delivered]], basket: Basket) -> list[Job]:
         """Deliver what the ledger answers; what is left must be called for."""
         jobs = [next_job(ticket, question, (), turns, self.settings) for ticket, question, turns in questions]
         try:
             calling, over = look_up(self.ledger, jobs, self.settings)
         except LedgerError as error:
             self._stop(error)
-            return jobs
-        for job in over:
-            self._deliver(basket, job.ticket, outcome_of(job, job.answers, None, (), 0))
-        return calling
+            calling, over = jobs, []
+        # A question is never paid for again to check its answer.
+        for job in (*over, *(job for job in calling if job.is_delivered)):
+            self._finish(basket, job, outcome_of(job, job.answers, None, (), 0))
+        return [job for job in calling if not job.is_delivered]
+
+    def _finish(self, basket: Basket, job: Job, outcome: Outcome) -> None:
+        with self._counting:
+            self._unchecked += out_of_reach(job, outcome)
+        self._deliver(basket, job.ticket, outcome)
 
     def _deliver(self, basket: Basket, ticket: Any, outcome: Outcome) -> None:
         # Beam's threads and the loop's may lose a count to each other; these two are for display.
@@ -274,7 +293,7 @@ class Engine:
             await self._release(job.question)
         # In this order, so that a bundle that has its last outcome finds nothing of its own in the air.
         self._backlog.remove_one()
-        self._deliver(basket, job.ticket, outcome)
+        self._finish(basket, job, outcome)
 
     async def _release(self, question: Question) -> None:
         if self._claims_failed:

@@ -10,6 +10,7 @@ from typing import Any
 from schemas.messages import request_class
 from schemas.outcome import Answer
 from schemas.question import Question
+from transforms.generate.answered import Delivered
 from transforms.generate.attempts import Success
 from transforms.generate.conversation import is_over, turn_request
 from transforms.generate.ledger.base import Entry, Ledger, entry_key, fingerprint
@@ -26,7 +27,8 @@ class Job:
         answers: The turns that the ledger holds, from the first on without a gap.
         request: The request of the turn to ask next; of the last one when nothing is left to ask.
         key: The ledger's key of that turn.
-        delivered: Turns that an earlier run's rows already hold; they are asked only for the history.
+        delivered: Turns that an earlier run's rows already hold, with what is yet to be checked of each; they
+            are asked only for the history.
     """
 
     ticket: Any
@@ -34,14 +36,19 @@ class Job:
     answers: tuple[Answer, ...]
     request: bytes
     key: bytes
-    delivered: frozenset[int]
+    delivered: Delivered
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether rows hold all of its turns, so that nothing may be called for it."""
+        return len(self.delivered) == len(self.question.turns)
 
 
 def next_job(
     ticket: Any,
     question: Question,
     answers: tuple[Answer, ...],
-    delivered: frozenset[int],
+    delivered: Delivered,
     settings: CallSettings,
 ) -> Job:
     """The job of asking the turn after `answers`, of which there must be one."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from dataclasses import replace
 
 from schemas.outcome import Answer, Failure, Outcome, Skip
 from schemas.question import Question
@@ -25,9 +27,25 @@ def outcome_of(
     retry_codes: tuple[str, ...],
     calls: int,
 ) -> Outcome:
-    """A job's outcome, without the turns that an earlier run delivered."""
-    fresh = tuple(answer for answer in answers if answer.turn_index not in job.delivered)
-    return Outcome(job.question, fresh, failure, None, retry_codes, calls)
+    """A job's outcome; of the turns that an earlier run delivered, only what is yet to be checked."""
+    skip: Skip | None = "already_answered" if job.is_delivered else None
+    return Outcome(job.question, tuple(_of_use(job, answers)), failure, skip, retry_codes, calls)
+
+
+def _of_use(job: Job, answers: tuple[Answer, ...]) -> Iterator[Answer]:
+    for answer in answers:
+        unchecked = job.delivered.get(answer.turn_index)
+        if unchecked is None:
+            yield answer
+        elif unchecked and answer.from_ledger:
+            # Asked anew, as the history needed it, it may differ from the answer that the rows hold.
+            yield replace(answer, unchecked=unchecked)
+
+
+def out_of_reach(job: Job, outcome: Outcome) -> int:
+    """How many answers are yet to be checked and can't be: the ledger does not hold them."""
+    wanted = sum(len(unchecked) for unchecked in job.delivered.values())
+    return wanted - sum(len(answer.unchecked or ()) for answer in outcome.answers)
 
 
 def failed(question: Question, turn_index: int, result: GaveUp) -> Failure:

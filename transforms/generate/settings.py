@@ -32,7 +32,8 @@ class CallSettings:
         share_identical: Whether equal requests under different ids are asked once.
         exhausted_seconds: How long nothing but transient errors may come back before calling stops; longer
             than the minute over which quotas are counted.
-        answered_path: A SQLite file of turns that are already answered, or None.
+        answered_path: A SQLite file of turns that are already answered, and of what is yet to be checked of
+            them, or None.
         transport: `grpc` or `rest`.
         method: `generate` or `check`: what every question of this engine calls.
         stream_answers: Whether `generate` uses the streaming method.

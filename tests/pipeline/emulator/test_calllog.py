@@ -37,6 +37,16 @@ def test_a_fault_is_named(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "calls.jsonl").read_text())["fault"] == "malformed"
 
 
+def test_a_user_context_is_logged_where_there_is_one(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.jsonl")
+    for context in (None, {"languageCode": "fr"}):
+        log.write(t=0.0, origin=ORIGIN, prompt="", turn=0, code="OK", fault=None, user_context=context)
+    log.close()
+    without, given = map(json.loads, (tmp_path / "calls.jsonl").read_text().splitlines())
+    assert "user_context" not in without
+    assert given["user_context"] == {"languageCode": "fr"}
+
+
 def test_a_megabyte_of_prompt_is_one_line(tmp_path: Path) -> None:
     log = CallLog(tmp_path / "calls.jsonl")
     log.write(t=0.0, origin=ORIGIN, prompt="x" * 1_000_000, turn=1, code="OK", fault=None)

@@ -9,7 +9,7 @@ from google.rpc import error_details_pb2, status_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.emulator.calls import Origin
+from pipeline.emulator.calls import Origin, Received
 from pipeline.emulator.jsonbody import read_json
 from pipeline.emulator.status import Refusal
 from tests.pipeline.emulator.clients import CONFIG, LOCATION, body_of
@@ -24,7 +24,8 @@ CHECK = Origin("CheckGrounding", "v1", "rest")
 def read(origin: Origin, body: object) -> Any:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     bound = {"grounding_config": CONFIG} if origin is CHECK else {"location": LOCATION}
-    return read_json(origin, data, bound)
+    received = read_json(origin, data, bound)
+    return received if isinstance(received, Refusal) else received.request
 
 
 def violations_of(origin: Origin, body: object) -> list[tuple[str, str]]:
@@ -160,6 +161,9 @@ def test_enums_come_by_name_or_number() -> None:
 def test_a_user_context_is_accepted_with_a_question_and_not_with_a_check() -> None:
     context = {"languageCode": "de", "latLng": {"latitude": 47.1, "longitude": 8.5}}
     for name in ("userContext", "user_context"):
+        received = read_json(V1, json.dumps(body_of("Why?", **{name: context})).encode(), {})
+        assert isinstance(received, Received)
+        assert received.user_context == context
         assert read(V1, body_of("Why?", **{name: context})) == read(V1, body_of("Why?"))
         assert read(STREAM, [body_of("Why?", **{name: context})]) == read(V1, body_of("Why?"))
         [(field, said)] = violations_of(CHECK, {"answerCandidate": "x", name: context})

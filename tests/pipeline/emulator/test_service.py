@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-from pipeline.emulator.calls import Origin, Reply
+from pipeline.emulator.calls import Origin, Received, Reply
 from pipeline.emulator.canned import canned_answer
 from pipeline.emulator.faults import ERRORS, NAMES
 from pipeline.emulator.latency import Latency
@@ -33,7 +33,7 @@ def never() -> str:
 
 
 def call(service: Service, request: Any, origin: Origin = UNARY) -> Reply:
-    return service.take(origin, lambda: request, routing)
+    return service.take(origin, lambda: Received(request), routing)
 
 
 def test_answers_and_logs_at_arrival(ask: Callable[..., Any], tmp_path: Path) -> None:
@@ -160,7 +160,9 @@ def test_a_canned_emulator_logs_prompts_without_validating(ask: Callable[..., An
     log = tmp_path / "calls.jsonl"
     request = ask("Why?")
     request.location = ""
-    reply = Service(EmulatorOptions(answers="canned", call_log=log)).take(UNARY, lambda: request, never)
+    reply = Service(EmulatorOptions(answers="canned", call_log=log)).take(
+        UNARY, lambda: Received(request), never
+    )
     assert reply.outcome == canned_answer()
     assert json.loads(log.read_text())["prompt"] == "Why?"
 
@@ -193,7 +195,7 @@ def test_each_fault_of_a_check(tmp_path: Path, name: str, answers: Any) -> None:
     service = Service(EmulatorOptions(answers=answers, faults=((name, 1.0),)))
     request = CheckRequest(answer_candidate="Orvik is an old town.", grounding_config=CONFIG)
     request.facts.add(fact_text="Orvik is an old town.")
-    reply = service.take(CHECK, lambda: request, lambda: f"grounding_config={CONFIG}")
+    reply = service.take(CHECK, lambda: Received(request), lambda: f"grounding_config={CONFIG}")
     assert not reply.before
     if name in ERRORS:
         assert isinstance(reply.outcome, Refusal)
@@ -262,7 +264,7 @@ def test_checks_have_a_quota_of_their_own(ask: Callable[..., Any]) -> None:
     request = CheckRequest(answer_candidate="Orvik is an old town.", grounding_config=CONFIG)
 
     def checked() -> bool:
-        reply = service.take(CHECK, lambda: request, lambda: f"grounding_config={CONFIG}")
+        reply = service.take(CHECK, lambda: Received(request), lambda: f"grounding_config={CONFIG}")
         return isinstance(reply.outcome, bytes)
 
     def asked(origin: Origin) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.emulator.calls import Origin
 from pipeline.emulator.messages import CheckRequest
-from pipeline.emulator.validation import violations
+from pipeline.emulator.validation import MAX_ANSWER_CHARACTERS, violations
 
 LOCATION = "projects/p/locations/global"
 ROUTING = f"location={LOCATION}"
@@ -191,6 +191,7 @@ def spec(**fields: Any) -> dict[str, Any]:
         {},
         {"facts": [{"fact_text": "é" * 10_000}] * 200},
         {"answer_candidate": "word " * 4096},
+        {"answer_candidate": "x" * MAX_ANSWER_CHARACTERS},
         spec(citation_threshold=0.0),
         spec(citation_threshold=1.0),
     ],
@@ -208,6 +209,8 @@ def test_the_edges_of_a_check_are_accepted(fields: dict[str, Any]) -> None:
         ({"answer_candidate": " \n"}, "answer_candidate"),
         ({"answer_candidate": "word " * 4097}, "answer_candidate"),
         ({"answer_candidate": "山" * 4097}, "answer_candidate"),
+        # A single word by count, but nothing so long is counted.
+        ({"answer_candidate": "x" * (MAX_ANSWER_CHARACTERS + 1)}, "answer_candidate"),
         ({"facts": [{"fact_text": "x"}] * 201}, "facts"),
         ({"facts": [{"fact_text": "x"}, {"fact_text": "é" * 10_001}]}, "facts[1].fact_text"),
         (spec(citation_threshold=-0.1), "grounding_spec.citation_threshold"),

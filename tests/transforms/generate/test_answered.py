@@ -81,3 +81,25 @@ def test_it_is_closed_when_closed(answered):
     answered.close()
     with pytest.raises(sqlite3.ProgrammingError):
         answered.of(["a"])
+
+
+def test_what_is_yet_to_be_checked_is_what_quotes_and_is_not_checked(answered):
+    answers = [("a", 0, "a0"), ("a", 0, "a1"), ("a", 1, "a2"), ("b", 0, "b0"), ("b", 0, "b0"), ("c", 0, "c0")]
+    answered.add_unchecked(answers, ["a0", "a1", "b0", "b0", "c0", "of another"], ["c0", "c0", "of a third"])
+    assert answered.unchecked(["a", "b", "c", "d"]) == {
+        ("a", 0): frozenset({"a0", "a1"}),
+        ("b", 0): frozenset({"b0"}),
+    }
+    assert answered.of(["a", "b", "c"]) == {}
+
+
+def test_answers_that_can_not_all_be_read_leave_it_in_order(answered):
+    def broken():
+        yield "a", 0, "a0"
+        raise OSError("the file ends here")
+
+    with pytest.raises(OSError, match="ends here"):
+        answered.add_unchecked(broken(), ["a0"], [])
+    assert answered.unchecked(["a"]) == {}
+    answered.add_unchecked([("a", 0, "a0")], ["a0"], [])
+    assert answered.unchecked(["a"]) == {("a", 0): frozenset({"a0"})}

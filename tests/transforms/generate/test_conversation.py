@@ -1,9 +1,12 @@
 from datetime import UTC, datetime
 
+import pytest
+
 from schemas.messages import request_class, response_class
 from schemas.outcome import Answer
 from tests.transforms.generate.support import LOCATION, make_question, response
-from transforms.generate.conversation import is_over, turn_request
+from transforms.generate.conversation import answer_text, is_over, turn_request
+from transforms.generate.merge import merge
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -58,6 +61,42 @@ def test_an_answer_of_several_parts_is_one_in_the_history_and_only_the_first_can
     message.candidates.add().content.parts.add(text="the other candidate")
     request = turn_request(make_question(["q", "r"]), (answer(0, message.SerializeToString()),), LOCATION)
     assert spoken(request)[1] == ("model", "one answer")
+
+
+def candidates_of(*indexed):
+    message = response_class("v1")()
+    for index, text in indexed:
+        message.candidates.add(index=index).content.parts.add(text=text)
+    return message
+
+
+@pytest.mark.parametrize(
+    ("indexed", "expected"),
+    [
+        ([(0, "one"), (1, "other")], "one"),
+        ([(1, "other"), (0, "one")], "one"),
+        ([(2, "last"), (0, "one"), (1, "other")], "one"),
+        ([(0, "one"), (0, "other")], "one"),  # numbered by place, as their indices don't tell them apart
+        ([(3, "one"), (5, "other")], "one"),
+        ([(7, "one")], "one"),
+        ([], ""),
+    ],
+)
+def test_the_history_holds_the_candidate_that_rows_number_0(indexed, expected):
+    assert answer_text(answer(0, candidates_of(*indexed).SerializeToString())) == expected
+
+
+def test_the_history_is_the_same_whether_the_answer_was_streamed_or_not():
+    whole = candidates_of((1, "the other one"), (0, "the one"))
+    parts = [candidates_of(each) for each in ((1, "the other "), (0, "the "), (1, "one"), (0, "one"))]
+    streamed = merge(parts, response_class("v1"))
+    question = make_question(["q", "r"])
+    first, second = (
+        turn_request(question, (answer(0, message.SerializeToString()),), LOCATION)
+        for message in (whole, streamed)
+    )
+    assert first == second
+    assert spoken(first)[1] == ("model", "the one")
 
 
 def test_it_is_over_when_every_turn_is_answered():

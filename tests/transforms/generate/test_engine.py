@@ -281,6 +281,49 @@ def test_what_an_earlier_run_answered_is_left_out_and_half_a_conversation_is_fin
     assert sorted(client.log) == ["as it is", "half", "new", "other half", "tail"]
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["in the ledger", "elsewhere"])
+def test_an_answer_that_lacks_its_check_comes_from_the_ledger_or_not_at_all(tmp_path, caplog, kept):
+    ledger = f"sqlite://{tmp_path}/ledger"
+    talks = [["half", "other half"], ["both", "of them"], ["done"], ["checked"]]
+    client = HandClient()
+    with engine_for(make_settings(ledger=ledger if kept else "none"), client) as engine:
+        ask(engine, [make_question(talk) for talk in (["half"], *talks[1:])])
+    asked = len(client.log)
+
+    path = str(tmp_path / "answered")
+    answered = AnsweredTurns(path)
+    rows = [("half", ["half"]), ("both", ["both", "of them"]), ("done", ["done"]), ("checked", ["checked"])]
+    there = [(turn_name(name, text), turn) for name, turns in rows for turn, text in enumerate(turns)]
+    answered.add(there)
+    ids = {name: name[:6] + str(turn) for name, turn in there}
+    answered.add_unchecked([(*each, ids[each[0]]) for each in there[:-1]], ids.values(), [])
+    answered.close()
+    again = make_settings(ledger=ledger, answered_path=path, run_id="again")
+    with engine_for(again, client) as engine:
+        outcomes = ask(engine, [make_question(talk) for talk in talks])
+
+    assert [outcome.skip for outcome in outcomes] == [None, *["already_answered"] * 3]
+    assert [outcome.failure for outcome in outcomes] == [None] * 4
+    here = [[(answer.turn_index, answer.unchecked) for answer in outcome.answers] for outcome in outcomes]
+    yet = {(name.split("\0")[0], turn): frozenset({ids[name]}) for name, turn in there}
+    if kept:
+        assert here == [
+            [(0, yet["half", 0]), (1, None)],
+            [(0, yet["both", 0]), (1, yet["both", 1])],
+            [(0, yet["done", 0])],
+            [],
+        ]
+        assert client.log[asked:] == ["other half"]
+        assert caplog.messages == []
+    else:
+        # Asked for the history, the first turn's answer need not be the one that the rows hold.
+        assert here == [[(1, None)], [], [], []]
+        assert client.log[asked:] == ["half", "other half"]
+        (said,) = caplog.messages
+        assert said.startswith("4 answer(s)")
+        assert "--ledger" in said
+
+
 # -- duplicates ------------------------------------------------------------------------------------------
 
 

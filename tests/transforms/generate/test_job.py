@@ -34,7 +34,7 @@ def question(body: str, origin: str = "a:1") -> Question:
 
 
 def job_of(asked: Question, settings: CallSettings = SETTINGS) -> Job:
-    return next_job("ticket", asked, (), frozenset(), settings)
+    return next_job("ticket", asked, (), {}, settings)
 
 
 def stored(job: Job, text: str | None) -> Entry:
