@@ -12,7 +12,7 @@ from markupsafe import Markup
 from pipeline.report import figures, plots
 from pipeline.report.compare import Comparison
 from pipeline.report.figures import Bin, Checks, Latency, Timeline, Totals
-from pipeline.report.page import milliseconds, number, score, share
+from pipeline.report.page import counted, milliseconds, number, score, share
 from pipeline.report.retrieval import Retrieval
 
 
@@ -50,12 +50,13 @@ def answer_plots(db: duckdb.DuckDBPyConnection, totals: Totals) -> list[Plot]:
         found.append(_shares("coverage", "Support coverage", said, coverage, "share of the text", "answers"))
     per_answer = figures.claims_per_answer(db)
     mean = totals.claims / totals.answers
-    said = f"{totals.claims:,} claims, {mean:.1f} an answer."
+    said = f"{counted(totals.claims, 'claim')}, {mean:.1f} an answer."
     found.append(_bars("claims", "Claims per answer", said, per_answer, "claims", "answers"))
     unsupported = figures.unsupported_shares(db)
     if unsupported:
         bad = sum(count for name, count in unsupported if name != figures.UNSUPPORTED[0])
-        said = f"{share(totals.unsupported_share)} of all claims; {bad:,} answers have at least one."
+        have = f"{counted(bad, 'answer')} {'has' if bad == 1 else 'have'}"
+        said = f"{share(totals.unsupported_share)} of all claims; {have} at least one."
         found.append(
             _bars(
                 "unsupported",
@@ -69,7 +70,7 @@ def answer_plots(db: duckdb.DuckDBPyConnection, totals: Totals) -> list[Plot]:
     claims = figures.claim_scores(db)
     if claims:
         count = sum(each.count for each in claims)
-        said = f"How well sources support a claim, for {count:,} claims that have a score."
+        said = f"How well sources support a claim, for {counted(count, 'claim')} with a score."
         found.append(_shares("claim-scores", "Support score of claims", said, claims, "score", "claims"))
     return found
 
@@ -78,11 +79,11 @@ def check_plots(checks: Checks) -> list[Plot]:
     """What grounding checks say of answers and claims."""
     found = []
     if checks.scores:
-        said = f"{checks.count:,} answers checked, median {score(checks.median)}."
+        said = f"{counted(checks.count, 'answer')} checked, median {score(checks.median)}."
         found.append(_shares("checks", "Grounding checks", said, checks.scores, "score", "answers"))
     if checks.claim_scores:
         count = sum(each.count for each in checks.claim_scores)
-        said = f"{count:,} claims scored by the checks."
+        said = f"{counted(count, 'claim')} scored by the checks."
         found.append(
             _shares("checked-claims", "Checked claims", said, checks.claim_scores, "score", "claims")
         )
@@ -147,7 +148,7 @@ def _latency(latency: Latency) -> Plot:
         "Latency",
         f"Half of the calls took up to {at['p50']}, 95 % up to {at['p95']}, 99 % up to {at['p99']}, "
         f"the slowest {at['max']}.",
-        Markup(plots.histogram(latency.bins, "milliseconds", "calls", marks=marks, log=True, form="~s")),
+        Markup(plots.histogram(latency.bins, "milliseconds", "calls", marks=marks, log=True, form=",~r")),
         ("percentile", "latency"),
         list(at.items()),
     )
@@ -158,7 +159,7 @@ def change_plots(comparison: Comparison) -> list[Plot]:
     if not comparison.changes:
         return []
     mean = comparison.mean_change or 0
-    said = f"Of {comparison.scored:,} answers with a score in both runs; {mean:+.3f} on average."
+    said = f"Of {counted(comparison.scored, 'answer')} with a score in both runs; {mean:+.3f} on average."
     return [
         _shares(
             "changes", "Change of the grounding score", said, comparison.changes, "now − before", "answers"

@@ -110,8 +110,8 @@ def shares(db: Db, column: str, table: str = "answers") -> list[Bin]:
     width = 1 / SHARE_BINS
     # A float that was 0.35 once is a little less as a double; it belongs where people look for it.
     rows = db.execute(
-        f"SELECT greatest(least(floor({column} * {SHARE_BINS} + 1e-6), {SHARE_BINS - 1}), 0)::INT AS bin, count(*) "
-        f"FROM {table} WHERE {column} IS NOT NULL GROUP BY bin"
+        f"SELECT greatest(least(floor({column} * {SHARE_BINS} + 1e-6), {SHARE_BINS - 1}), 0)::INT AS bin, "
+        f"count(*) FROM {table} WHERE {column} IS NOT NULL GROUP BY bin"
     ).fetchall()
     counts = dict(rows)
     if not counts:
@@ -188,12 +188,12 @@ def _latency_bins(db: Db, low: float, high: float) -> list[Bin]:
     if span < LEAST_DECADES:
         first, span = first - (LEAST_DECADES - span) / 2, LEAST_DECADES
     width = span / LATENCY_BINS
-    last = LATENCY_BINS - 1
     rows = db.execute(
         f"""
-        SELECT greatest(least(floor((log10(greatest(latency, 0.01)) - {first!r}) / {width!r}), {last}), 0)::INT
-          AS bin, count(*)
-        FROM answers WHERE {CALLED} GROUP BY bin
+        SELECT greatest(least(floor(place), {LATENCY_BINS - 1}), 0)::INT AS bin, count(*)
+        FROM (
+          SELECT (log10(greatest(latency, 0.01)) - {first!r}) / {width!r} AS place FROM answers WHERE {CALLED}
+        ) GROUP BY bin
         """
     ).fetchall()
     counts = dict(rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -15,16 +14,14 @@ from pipeline.report.attention import Attention, attention
 from pipeline.report.checked import checked_attention
 from pipeline.report.compare import compare
 from pipeline.report.drawn import answer_plots, call_plots, change_plots, check_plots, threshold_plot
+from pipeline.report.failing import failure_views
 from pipeline.report.options import ReportOptions
-from pipeline.report.page import duration, number, score, share
-from pipeline.report.read import Run, whole_rows
-from pipeline.report.replaying import replay_command
+from pipeline.report.page import counted, duration, number, score, share
+from pipeline.report.read import Run
 from pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
-from pipeline.report.text import cut
 
 # Prompts shown on each side of the threshold.
 AROUND = 6
-LONGEST_RECORD = 4_000
 
 
 def gather(
@@ -67,8 +64,9 @@ def gather(
         "documents": documents,
         "retrieval": found,
         "start": start,
+        "checked": checks is not None,
         **_prompts(found, start),
-        "failures": _failures(db, run, summary),
+        "failures": failure_views(db, run),
         "attention": _attention(db, run, options.answers, totals),
         "comparison": comparison,
         "prompts_a_step": PROMPTS_A_STEP,
@@ -97,8 +95,9 @@ def _notices(run: Run, totals: figures.Totals) -> list[str]:
             "This run was stopped or is still under way: what follows is of the rows that are there so far. "
             "The command that started it takes it up again."
             if run.stopped
-            else "There is no run.json here, so that nothing tells how many records were read and calls "
-            "made: what follows is of the rows alone."
+            else "There is no run.json here, as of a stream, so that nothing tells how many records were "
+            "read and calls made: what follows is of the rows alone. A run over an archive that was stopped "
+            "is taken up by its command while its .run.json is there; without it --overwrite begins anew."
         )
     if totals.runs > 1:
         notices.append(
@@ -146,7 +145,7 @@ def _tiles(
                 (share(summary["rate_used"]), "of the limit used", f"{limit:,.0f} a minute" if limit else "")
             )
     if totals.answers:
-        tiles.append((number(totals.answers), "answers", f"to {totals.questions:,} questions"))
+        tiles.append((number(totals.answers), "answers", f"to {counted(totals.questions, 'question')}"))
         if totals.from_ledger:
             tiles.append((number(totals.from_ledger), "from the ledger", "not called for again"))
         if totals.score is not None:
@@ -160,10 +159,11 @@ def _tiles(
                 (f"{totals.first_part_ms:,.0f} ms", "to the first part", "median of streamed answers")
             )
     if checks is not None and checks.median is not None:
-        tiles.append((score(checks.median), "median check score", f"of {checks.scored:,} checks"))
+        tiles.append((score(checks.median), "median check score", f"of {counted(checks.scored, 'check')}"))
     of_checks = summary.get("checks")
     if of_checks:
-        said = f"{of_checks['failed']:,} checks failed, {of_checks['skipped']:,} answers left out"
+        failed, skipped = counted(of_checks["failed"], "check"), counted(of_checks["skipped"], "answer")
+        said = f"{failed} failed, {skipped} left out"
         tiles.append((number(of_checks["calls"]), "calls of checks", said))
     if "failed" not in summary:
         tiles.append((number(totals.failures), "failures"))
@@ -189,46 +189,3 @@ def _prompts(found: Retrieval | None, start: int) -> dict[str, Any]:
 
 def _for_script(prompt: Prompt) -> tuple[int, float, bool, str]:
     return prompt.step, round(prompt.prediction, 4), prompt.searched, prompt.text
-
-
-@dataclass(frozen=True, slots=True)
-class FailureView:
-    """Failures of one stage and code, with a row of theirs and the command that replays them."""
-
-    stage: str
-    code: str
-    count: int
-    retryable: int
-    answered_since: int
-    example: dict[str, Any] | None
-    command: list[str] | None
-
-
-_EXAMPLE = ("question_id", "message", "attempts", "origin", "record")
-
-
-def _failures(db: duckdb.DuckDBPyConnection, run: Run, summary: Mapping[str, Any]) -> list[FailureView]:
-    groups = figures.failure_groups(db)
-    keys = {group.example for group in groups}
-    rows = {row["key"]: row for row in whole_rows(run, "failures", _EXAMPLE, ("run_id", "failure_id"), keys)}
-    flags = summary.get("flags") or {}
-    return [
-        FailureView(
-            group.stage,
-            group.code,
-            group.count,
-            group.retryable,
-            group.answered_since,
-            _example(rows[group.example]) if group.example in rows else None,
-            # What could not be read is no record, and nothing is replayed of a run that has not finished.
-            replay_command(run.directory, group.code, flags)
-            if group.stage != "read" and run.summary
-            else None,
-        )
-        for group in groups
-    ]
-
-
-def _example(row: Mapping[str, Any]) -> dict[str, Any]:
-    record = cut(row["record"][: 4 * LONGEST_RECORD].decode("utf-8", "replace"), LONGEST_RECORD)
-    return {**row, "record": record, "message": cut(row["message"], 2_000), "origin": cut(row["origin"], 500)}

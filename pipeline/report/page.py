@@ -50,6 +50,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "number": number,
+        "counted": counted,
         "share": share,
         "score": score,
         "ms": milliseconds,
@@ -77,6 +78,11 @@ def standing(answer: AnswerView, segment: Segment) -> str:
 def number(value: float | None) -> str:
     """A whole number with its thousands apart."""
     return DASH if value is None else f"{value:,.0f}"
+
+
+def counted(count: int, name: str) -> str:
+    """So many of something: 1 question, 2 questions."""
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 def share(value: float | None) -> str:

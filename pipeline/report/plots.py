@@ -5,13 +5,14 @@ Each is small and meant to stand beside others: at its own size its letters can 
 
 from __future__ import annotations
 
+import math
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from typing import Any
 
 import vl_convert
 
-from pipeline.report.figures import Bin, Timeline
+from pipeline.report.figures import STEPS, Bin, Timeline
 
 WIDTH = 300
 HEIGHT = 150
@@ -54,8 +55,22 @@ _CONFIG: dict[str, Any] = {
     "bar": {"color": "var(--plot)"},
     "line": {"color": "var(--plot)", "strokeWidth": 2},
     "rule": {"color": "var(--plot-2)", "strokeWidth": 1.5},
-    "text": {"color": "var(--ink-2)", "fontSize": 11},
 }
+_LEGEND: dict[str, Any] = {
+    "title": None,
+    "orient": "top",
+    "labelColor": "var(--ink-2)",
+    "labelFontSize": 11,
+    "symbolType": "stroke",
+    "offset": 6,
+}
+# What tells lines apart beside their colour.
+_DASHES = [[1, 0], [5, 3], [2, 2]]
+# Spans of time that an axis is as long as, at least: one bar is no picture.
+LEAST_SPANS = 8
+MOST_TICKS = 4
+# How far above the picture a legend has room when the axis has a title there.
+ABOVE_TITLE = 24
 
 
 def histogram(
@@ -67,7 +82,7 @@ def histogram(
     log: bool = False,
     form: str = ".1f",
 ) -> str:
-    """Bars over bins, with labelled lines at some values.
+    """Bars over bins, with lines at some values, which are named above the picture.
 
     Args:
         bins: What to draw, in order, without gaps.
@@ -83,23 +98,21 @@ def histogram(
     ]
     scale: dict[str, Any] = {"type": "log"} if log else {}
     scale |= {"domain": [bins[0].low, bins[-1].high], "nice": False}
-    across = {
-        "x": {
-            "field": "low",
-            "type": "quantitative",
-            "scale": scale,
-            "axis": {"title": x, "format": form, "tickCount": 5},
-        },
-        "x2": {"field": "high"},
+    along = {
+        "type": "quantitative",
+        "scale": scale,
+        "axis": {"title": x, "format": form, "tickCount": 5},
     }
+    across = {"x": {"field": "low", **along}, "x2": {"field": "high"}}
     layers: list[dict[str, Any]] = [
         {
             "mark": {"type": "rect", "color": "var(--plot)", "stroke": "var(--surface)", "strokeWidth": 1},
-            "encoding": across | {"y": _count(y), "y2": {"datum": 0}},
+            "encoding": across | {"y": _count(y, max(each.count for each in bins)), "y2": {"datum": 0}},
         },
         _whole(across),
     ]
-    layers += _marks(marks)
+    if marks:
+        layers.append(_marks("x", marks, along))
     return _svg({"data": {"values": values}, "layer": layers})
 
 
@@ -115,7 +128,10 @@ def bars(counts: Sequence[tuple[str, int]], x: str, y: str, *, angle: int = 0) -
         }
     }
     layers = [
-        {"mark": {"type": "bar"}, "encoding": across | {"y": _count(y)}},
+        {
+            "mark": {"type": "bar"},
+            "encoding": across | {"y": _count(y, max(count for _, count in counts))},
+        },
         _whole(across),
     ]
     return _svg({"data": {"values": values}, "layer": layers})
@@ -134,27 +150,16 @@ def rates(timeline: Timeline, limit: float | None) -> str:
         for each in timeline.moments
     ]
     across = _times(timeline, end)
-    most = max(limit or 0, *(each.per_minute for each in timeline.moments))
+    count = _count("calls a minute", max(limit or 0, *(each.per_minute for each in timeline.moments)))
     layers: list[dict[str, Any]] = [
         {
             "mark": {"type": "rect", "color": "var(--plot)"},
-            "encoding": across | {"y": _count("calls a minute"), "y2": {"datum": 0}},
+            "encoding": across | {"y": count, "y2": {"datum": 0}},
         },
         _whole(across),
     ]
     if limit:
-        once: dict[str, Any] = {"data": {"values": [{}]}}
-        line = {"type": "rule", "strokeDash": [5, 3]}
-        name = {
-            "type": "text",
-            "align": "right",
-            "baseline": "bottom",
-            "dy": -3,
-            "text": f"limit {limit:,.0f}",
-        }
-        where = {"y": {"datum": limit, "type": "quantitative", "scale": {"domainMax": most * 1.12}}}
-        layers.append(once | {"mark": line, "encoding": where})
-        layers.append(once | {"mark": name, "encoding": where | {"x": {"value": WIDTH}}})
+        layers.append(_marks("y", [(limit, f"limit {limit:,.0f}")], count))
     return _svg({"data": {"values": values}, "layer": layers})
 
 
@@ -174,15 +179,7 @@ def latencies(timeline: Timeline) -> str:
     end = timeline.moments[-1].begin + timeline.step
     x = {key: value for key, value in _times(timeline, end).items() if key == "x"}
     look = {"domain": ["median", "95th percentile"], "range": ["var(--plot)", "var(--plot-2)"]}
-    dash = {"domain": look["domain"], "range": [[1, 0], [4, 3]]}
-    legend = {
-        "title": None,
-        "orient": "top",
-        "labelColor": "var(--ink-2)",
-        "labelFontSize": 11,
-        "symbolType": "stroke",
-        "offset": 6,
-    }
+    dash = {"domain": look["domain"], "range": _DASHES[:2]}
     layers = [
         {
             "mark": {"type": "line", "point": False},
@@ -191,10 +188,10 @@ def latencies(timeline: Timeline) -> str:
                 "y": {
                     "field": "ms",
                     "type": "quantitative",
-                    "axis": {"title": None, "labelExpr": "format(datum.value, '~s') + ' ms'"},
+                    "axis": {"title": None, "labelExpr": "format(datum.value, ',~r') + ' ms'"},
                 },
-                "color": {"field": "which", "type": "nominal", "scale": look, "legend": legend},
-                "strokeDash": {"field": "which", "type": "nominal", "scale": dash, "legend": legend},
+                "color": {"field": "which", "type": "nominal", "scale": look, "legend": _LEGEND},
+                "strokeDash": {"field": "which", "type": "nominal", "scale": dash, "legend": _LEGEND},
             },
         },
         {
@@ -224,14 +221,15 @@ def thresholds(grounded: Sequence[int], asked: float) -> str:
             "axis": {"title": "threshold", "format": ".1f", "tickCount": 5},
         }
     }
+    count = _count("answers grounded", grounded[0])
     layers = [
         {
             "mark": {"type": "area", "color": "var(--plot)", "opacity": 0.22, "interpolate": "step-before"},
-            "encoding": x | {"y": _count("answers grounded")},
+            "encoding": x | {"y": count},
         },
         {
             "mark": {"type": "line", "interpolate": "step-before"},
-            "encoding": x | {"y": _count("answers grounded")},
+            "encoding": x | {"y": count},
         },
     ]
     drawn = ET.fromstring(_svg({"data": {"values": values}, "layer": layers}))
@@ -242,8 +240,14 @@ def thresholds(grounded: Sequence[int], asked: float) -> str:
     return ET.tostring(drawn, encoding="unicode")
 
 
-def _count(title: str) -> dict[str, Any]:
-    return {"field": "n", "type": "quantitative", "axis": {"title": title, "format": "~s", "tickMinStep": 1}}
+def _count(title: str, most: float) -> dict[str, Any]:
+    """Counts, of which the largest is given: no half of one is named."""
+    ticks = max(1, min(MOST_TICKS, math.floor(most)))
+    return {
+        "field": "n",
+        "type": "quantitative",
+        "axis": {"title": title, "format": "~s", "tickCount": ticks},
+    }
 
 
 def _whole(across: dict[str, Any]) -> dict[str, Any]:
@@ -255,31 +259,52 @@ def _whole(across: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _marks(marks: Sequence[tuple[float, str]]) -> list[dict[str, Any]]:
-    layers: list[dict[str, Any]] = []
-    for number, (value, name) in enumerate(marks):
-        once: dict[str, Any] = {"data": {"values": [{}]}}
-        at = {"x": {"datum": value, "type": "quantitative"}}
-        layers.append(once | {"mark": {"type": "rule", "strokeDash": [5, 3]}, "encoding": at})
-        # Names one below the other: the values may lie close together.
-        text = {"type": "text", "align": "right", "dx": -4, "baseline": "top", "text": name}
-        layers.append(once | {"mark": text, "encoding": at | {"y": {"value": 13 * number}}})
-    return layers
+def _marks(channel: str, marks: Sequence[tuple[float, str]], along: dict[str, Any]) -> dict[str, Any]:
+    """Lines across the picture, named in a legend, where no bar is in the way of the names."""
+    names = [name for _, name in marks]
+    legend = _LEGEND | {"symbolStrokeColor": "var(--plot-2)", "offset": ABOVE_TITLE}
+    dashes = {"domain": names, "range": _DASHES[: len(names)]}
+    return {
+        "data": {"values": [{"at": value, "name": name} for value, name in marks]},
+        "mark": {"type": "rule"},
+        "encoding": {
+            channel: along | {"field": "at"},
+            "strokeDash": {"field": "name", "type": "nominal", "scale": dashes, "legend": legend},
+        },
+    }
 
 
 def _times(timeline: Timeline, end: float) -> dict[str, Any]:
-    begin = timeline.moments[0].begin
+    missing = max(LEAST_SPANS - len(timeline.moments), 0)
+    begin = timeline.moments[0].begin - missing // 2 * timeline.step
+    end += (missing - missing // 2) * timeline.step
     span = end - begin
-    form = "%H:%M:%S" if span < 600 else "%H:%M" if span < 36 * 3_600 else "%d %b"
+    form, least = ("%H:%M:%S", 1) if span < 600 else ("%H:%M", 60) if span < 36 * 3_600 else ("%d %b", 86_400)
     return {
         "x": {
             "field": "begin",
             "type": "temporal",
             "scale": {"type": "utc", "domain": [begin * 1_000, end * 1_000], "nice": False},
-            "axis": {"title": "UTC", "format": form, "tickCount": 4},
+            "axis": {
+                "title": "UTC",
+                "format": form,
+                "values": [each * 1_000 for each in _ticks(begin, end, least)],
+                "labelFlush": False,
+            },
         },
         "x2": {"field": "end"},
     }
+
+
+def _ticks(begin: float, end: float, least: int) -> list[int]:
+    """Round moments, so few that their names stay apart, in seconds since the epoch."""
+    steps = [step for step in STEPS if step >= least]
+    longest = max(STEPS[-1], math.ceil((end - begin) / (MOST_TICKS - 1)))
+    for step in [*steps, longest]:
+        ticks = list(range(math.ceil(begin / step) * step, math.floor(end) + 1, step))
+        if len(ticks) <= MOST_TICKS:
+            break
+    return ticks
 
 
 def _range(each: Bin) -> str:

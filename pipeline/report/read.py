@@ -37,7 +37,7 @@ BATCH_ROWS = 1_024
 PROMPT_CHARACTERS = 240
 MEMORY = "512MB"
 
-# What tells an answer from all others: a run may have asked one question twice, and then the ids are the same.
+# What tells an answer from all others: of a question that a run asked twice the ids are the same.
 ANSWER = ("run_id", "answer_id", "answered_at")
 
 Names = Sequence[str]
@@ -228,16 +228,16 @@ def _local(path: str, folder: str) -> RowsFile:
 
 def opened(folder: str) -> duckdb.DuckDBPyConnection:
     """A database for `narrowed` tables, which keeps what does not fit into memory in `folder`."""
-    return duckdb.connect(
+    db = duckdb.connect(
         config={
             "memory_limit": MEMORY,
             "temp_directory": os.path.join(folder, "spill"),
             "autoinstall_known_extensions": "false",
             "preserve_insertion_order": "false",
-            # It would be drawn on stdout.
-            "enable_progress_bar": "false",
         }
     )
+    db.execute("SET enable_progress_bar = false")  # it would be drawn on stdout
+    return db
 
 
 def narrow(db: duckdb.DuckDBPyConnection, run: Run, schema: str, folder: str) -> None:

@@ -13,6 +13,9 @@ from pipeline.report.text import Segment, cut, safe_link, segments
 LONGEST_QUESTION = 2_000
 LONGEST_ANSWER = 20_000
 LONGEST_CHUNK = 1_000
+# A passage of more characters or lines scrolls in its place.
+LONG_PASSAGE = 300
+LONG_LINES = 6
 LONGEST_CLAIM = 600
 LONGEST_METADATA = 600
 LONGEST_SUGGESTIONS = 64_000
@@ -45,6 +48,11 @@ class SourceView:
     text: str
     expires: datetime | None
     cited: bool
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its passage would take up much room."""
+        return len(self.text) > LONG_PASSAGE or len(self.text.splitlines()) > LONG_LINES
 
 
 @dataclass(frozen=True, slots=True)

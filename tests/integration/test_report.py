@@ -65,6 +65,13 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return report(write_showcase(folder / "run"), folder)
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with few answers, each kind among them, where a browser goes through everything."""
+    folder = tmp_path_factory.mktemp("few")
+    return report(write_showcase(folder / "run"), folder, "--answers=8")
+
+
 def report(directory: Path, folder: Path, *flags: str) -> Path:
     page = folder / "report.html"
     assert main([str(directory), *flags, "-o", str(page)]) == 0
@@ -108,10 +115,10 @@ def test_the_report_of_a_demo_opens_without_a_word_or_a_request(tmp_path, contex
     assert page.locator("#failures .code").all_inner_texts() == ["TWO_QUESTIONS"]
 
 
-def test_the_report_of_a_hundred_thousand_answers_opens(tmp_path, context):
+def test_the_report_of_many_answers_opens(tmp_path, context):
     """Made by a process of its own, as its memory is not given back."""
     path = tmp_path / "report.html"
-    make_run(tmp_path / "run", 100_000)
+    make_run(tmp_path / "run", 20_000)
     program = "import sys; from pipeline.report.command import main; sys.exit(main(sys.argv[1:]))"
     subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "run"), "-o", str(path)], cwd=ROOT, check=True
@@ -120,7 +127,7 @@ def test_the_report_of_a_hundred_thousand_answers_opens(tmp_path, context):
     assert heard == [f"request {path.as_uri()}"]
     assert path.stat().st_size < 5_000_000
     assert page.locator("article.answer").count() == 50
-    assert "100,000" in page.locator("#retrieval").inner_text()
+    assert "20,000" in page.locator("#retrieval").inner_text()
 
 
 def test_claims_are_marked_where_they_stand(shown, context):
@@ -300,22 +307,20 @@ def test_the_keyboard_reaches_everything(shown, context):
         ("phone-dark", {**PHONE, "color_scheme": "dark"}),
     ],
 )
-def test_everybody_can_read_it(name, settings, shown, browser):
+def test_everybody_can_read_it(name, settings, few, browser):
     looks = browser.new_context(**settings)
-    page, _ = opened(looks, shown)
+    page, _ = opened(looks, few)
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=str(PICTURES / f"{name}.png"), full_page=True)
     page.locator("#open-all").click()
     page.locator("details").evaluate_all("all => all.forEach((each) => (each.open = true))")
+    assert page.locator("blockquote.long").evaluate("each => each.scrollHeight > each.clientHeight")
     page.locator("a.claim").first.focus()
     found = Axe().run(page, options={"resultTypes": ["violations"], "iframes": False}).response["violations"]
-    grave = [
-        (each["id"], node["target"], node["failureSummary"])
-        for each in found
-        if each["impact"] in ("serious", "critical")
-        for node in each["nodes"][:3]
+    said = [
+        (each["id"], node["target"], node["failureSummary"]) for each in found for node in each["nodes"][:3]
     ]
-    assert grave == []
+    assert said == []
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= page.viewport_size["width"]
     looks.close()
@@ -356,8 +361,8 @@ def test_links_expire_when_their_time_has_come(tmp_path, context):
         assert link.get_attribute("rel") == "noopener noreferrer nofollow"
 
 
-def test_paper_gets_every_answer(shown, context):
-    page, _ = opened(context, shown)
+def test_paper_gets_every_answer(few, context):
+    page, _ = opened(context, few)
     assert page.locator(".answer > details:not([open])").count() > 0
     assert page.pdf().startswith(b"%PDF")
     assert page.locator(".answer > details:not([open])").count() == 0

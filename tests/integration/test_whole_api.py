@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -33,9 +34,9 @@ SEARCH = {
 OF_A_WAY = ("streamed", "first_part_ms", "grounding_score", "support_score", "claim_score")
 
 
-def question(number: int) -> dict[str, object]:
+def question(number: int) -> dict[str, Any]:
     metal = METALS[number % len(METALS)]
-    record: dict[str, object] = {
+    record: dict[str, Any] = {
         "id": f"q{number}",
         "question": f"When does {metal} melt, and what is known of it? ({number})",
     }
@@ -56,9 +57,10 @@ def question(number: int) -> dict[str, object]:
         record["facts"] = FACTS[metal]
         record["system_instruction"] = "Be brief."
     if has_candidates(number):
-        turns = record.get("turns", record)
-        which = 0 if "turns" in record else "question"
-        turns[which] = f"Candidates, please. {turns[which]}"
+        if "turns" in record:
+            record["turns"][0] = f"Candidates, please: when does {metal} melt?"
+        else:
+            record["question"] = f"Candidates, please. {record['question']}"
     return record
 
 

@@ -25,7 +25,7 @@ SECONDS = 5.0  # of the processor, each; the longest takes some thousandths
 # Memory is traced over the last of them alone, as it makes all slower: caches are full by then, and what each
 # record left behind would show within a thousand as it does in ten.
 TRACED = 2_000
-MEMORY_BYTES = 100_000
+MEMORY_BYTES = 30_000  # some five times what a thousand records come to without a leak
 
 ENGINE = "projects/p/locations/global/collections/c/engines/e/servingConfigs/s"
 VALID: list[dict[str, Any]] = [

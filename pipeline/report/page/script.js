@@ -76,6 +76,10 @@
         const box = document.createElement("div");
         box.className = "source";
         box.append(...copy.childNodes);
+        // The card scrolls as a whole.
+        for (const name of ["class", "tabindex", "role", "aria-label"]) {
+          box.querySelector("blockquote")?.removeAttribute(name);
+        }
         parts.push(box);
       }
     }

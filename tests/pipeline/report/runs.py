@@ -31,6 +31,7 @@ SUGGESTIONS = (
 # Code points, UTF-16 units and bytes all differ: an emoji of two and one of five, combining marks, Hebrew, Arabic.
 MANY_SCRIPTS = "🏛️ The café (cafe\u0301) stands. 👨‍👩‍👧 live there. שלום עולם! مرحبا. Ende 𝄞."
 MARKED = ("The café (cafe\u0301) stands.", "👨‍👩‍👧 live there.", "שלום עולם!", "Ende 𝄞")
+LONG_PASSAGE = "The keeper wrote down every evening how far the light had carried. " * 30
 HOSTILE = "<script>window.pwned=1</script><img src=x onerror='window.pwned=2'>\"'>{{7*7}}</bdi></template>\u202eevil"
 
 
@@ -251,6 +252,7 @@ def showcase() -> list[Row]:
             uri="javascript:window.pwned=3",
             title=HOSTILE,
             domain=HOSTILE,
+            chunk_text=LONG_PASSAGE,
         )
     )
     rows.append(

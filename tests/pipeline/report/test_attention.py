@@ -1,3 +1,4 @@
+import math
 from datetime import timedelta
 
 import pytest
@@ -187,6 +188,55 @@ def test_answers_of_two_runs_with_one_id_keep_their_claims(load):
     views = attention(db, run, 5).shown
     assert {claim.text for view in views for claim in view.claims} == {"First answer.", "Second answer."}
     assert all(len(view.claims) == len(view.sources) == 1 for view in views)
+
+
+def test_two_answers_to_one_question_of_a_run_keep_their_claims_and_checks(load):
+    """Nothing but the moment and the text tells them apart."""
+    rows = []
+    for hour, text in enumerate(("First answer.", "Second answer.")):
+        at = NOON + timedelta(hours=hour)
+        rows += marked_answer("q", text, [(text, True)], answered_at=at, grounding_score=0.5)
+        score = 0.25 + hour / 2
+        rows.append(check(answer_id="a-q", check_id=text, answer_text=text, support_score=score))
+        rows.append(
+            check(answer_id="a-q", check_id=text, answer_text=None, support_score=score, claim_index=1)
+        )
+    db, run = load(rows)
+    views = attention(db, run, 5).shown
+    assert {
+        (
+            "".join(piece.text for piece in view.segments),
+            *(claim.text for claim in view.claims),
+            *(source.text for source in view.sources),
+            view.check_score,
+        )
+        for view in views
+    } == {
+        (text, text, f"A passage of its own about: {text}", score)
+        for text, score in (("First answer.", 0.25), ("Second answer.", 0.75))
+    }
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_figures_that_are_none_are_not_shown(load, value):
+    db, run = load(
+        [
+            named("x", warnings=("Odd.",), grounding_score=value, support_coverage=value, latency_ms=value),
+            support(answer_id="x", support_score=value),
+            chunk(answer_id="x"),
+        ]
+    )
+    (view,) = attention(db, run, 5).shown
+    assert (view.score, view.coverage, view.latency_ms) == (None, None, None)
+    assert [claim.score for claim in view.claims] == [None]
+
+
+def test_only_long_passages_scroll(load):
+    texts = ("x" * 300, "x" * 301, "a\n" * 6, "a\n" * 7)
+    rows = [chunk(answer_id="x", chunk_index=number, chunk_text=text) for number, text in enumerate(texts)]
+    db, run = load([named("x", grounding_score=0.1), *rows])
+    (view,) = attention(db, run, 5).shown
+    assert [source.is_long for source in view.sources] == [False, True, False, True]
 
 
 def test_checked_answers_are_shown_like_any_other(load):

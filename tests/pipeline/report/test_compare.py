@@ -100,6 +100,17 @@ def test_the_latest_of_several_answers_counts(load):
     assert (found.both, found.better, found.worse) == (1, 1, 0)
 
 
+def test_of_two_answers_with_one_id_the_latest_is_shown(load):
+    later = NOON + timedelta(days=1)
+    _, earlier = load([told("q", 0.5, answer_id="a")], schema="earlier")
+    db, this = load(
+        [told("q", 0.9, "Later.", answer_id="a", answered_at=later), told("q", 0.1, "Sooner.", answer_id="a")]
+    )
+    found = compare(db, this, earlier)
+    assert (found.both, found.better, found.worse) == (1, 1, 0)
+    assert [(each.after, each.text_after) for each in found.largest] == [(0.9, "Later.")]
+
+
 def test_a_failure_made_good_in_the_same_directory_is_none(load):
     _, earlier = load([told("q", 0.5)], schema="earlier")
     db, this = load([failure(question_id="q"), told("q", 0.5, run_id="replay")])

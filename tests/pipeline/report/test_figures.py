@@ -1,8 +1,11 @@
+import math
 from datetime import timedelta
 
 import pytest
 
 from pipeline.report import figures
+from pipeline.report.retrieval import retrieval
+from schemas.rows import Retrieval
 from tests.pipeline.made import NOON, answer, failure
 from tests.pipeline.report.runs import REDIRECT, check, chunk, cited, support
 
@@ -114,11 +117,44 @@ def test_latency_is_that_of_calls_of_this_run(load):
 
 
 @pytest.mark.parametrize("latency", [0.0, 12.0])
-def test_equal_latencies_are_one_bin(load, latency):
+def test_equal_latencies_are_one_bin_of_many(load, latency):
     db, _ = load([answer(answer_id=str(number), latency_ms=latency) for number in range(3)])
     found = figures.latency(db)
     assert found is not None
     assert [each.count for each in found.bins if each.count] == [3]
+    assert found.bins[0].low < max(latency, 0.01) < found.bins[-1].high
+    assert found.bins[-1].high / found.bins[0].low == pytest.approx(2)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_figures_that_are_none_count_for_nothing(load, value):
+    db, _ = load(
+        [
+            answer(
+                grounding_score=value,
+                support_coverage=value,
+                latency_ms=value,
+                first_part_ms=value,
+                retrieval=(Retrieval("GOOGLE_SEARCH", "V1_INDEPENDENT", value),),
+            ),
+            support(support_score=value),
+            check(support_score=value, claim_score=value),
+        ]
+    )
+    totals = figures.totals(db)
+    assert (totals.answers, totals.scored, totals.score, totals.coverage) == (1, 0, None, None)
+    assert (totals.streamed, totals.first_part_ms) == (0, None)
+    assert figures.shares(db, "score") == figures.shares(db, "coverage") == figures.claim_scores(db) == []
+    assert figures.latency(db) is None
+    assert figures.timeline(db, "run") is None
+    assert retrieval(db) is None
+    assert figures.checks(db) == figures.Checks(1, 0, None, [], [])
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300])
+def test_scores_beyond_the_scale_are_counted_at_its_end(load, value):
+    db, _ = load(scored(value))
+    assert sum(each.count for each in figures.shares(db, "score")) == 1
 
 
 def test_the_timeline_has_every_span_and_only_one_runs_calls(load):
@@ -210,8 +246,27 @@ def test_failures_by_reason(load):
     )
     first, second = figures.failure_groups(db)
     assert (first.code, first.count, first.retryable, first.answered_since) == ("UNAVAILABLE", 3, 2, 1)
+    assert (first.worth_asking, second.worth_asking) == (1, 0)
     assert (second.stage, second.code, second.count, second.retryable) == ("parse", "INVALID_JSON", 1, 0)
     assert figures.last_run(db) == "later"
+
+
+def test_a_failed_check_is_made_good_by_a_check_and_by_no_answer(load):
+    later = {"run_id": "later", "checked_at": NOON + timedelta(hours=1)}
+    db, _ = load(
+        [
+            failure(failure_id="1", stage="check", code="A", question_id="checked-since"),
+            failure(failure_id="2", stage="check", code="B", question_id="answered-since"),
+            failure(failure_id="3", stage="generate", code="C", question_id="checked-since"),
+            check(question_id="checked-since", **later),
+            answer(question_id="answered-since", run_id="later", answered_at=later["checked_at"]),
+        ]
+    )
+    assert [(each.code, each.answered_since) for each in figures.failure_groups(db)] == [
+        ("A", 1),
+        ("B", 0),
+        ("C", 0),
+    ]
 
 
 def test_a_check_counts_once_and_its_claims_each(load):

@@ -1,6 +1,10 @@
 import json
+import math
 import os
+import re
 import shutil
+from contextlib import closing
+from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
 
@@ -9,9 +13,10 @@ import pytest
 
 from pipeline.errors import UsageError
 from pipeline.report.command import main
+from pipeline.report.read import opened
 from schemas.tables import SCHEMAS
-from tests.pipeline.made import answer, failure
-from tests.pipeline.report.runs import check, marked_answer, run_json, write_run
+from tests.pipeline.made import NOON, answer, failure
+from tests.pipeline.report.runs import check, chunk, marked_answer, run_json, support, write_run
 from tests.pipeline.tools import files_below, is_one_sentence
 from tests.services_cloud import cloud_storage
 
@@ -115,6 +120,90 @@ def test_rows_without_any_run_json_are_reported(here, tmp_path):
     assert "There is no run.json here" in (here / "report.html").read_text()
 
 
+def test_the_head_of_a_page_begins_with_what_is_known(here, tmp_path):
+    assert main([str(write_run(tmp_path / "run", ROWS))]) == 0
+    head = (here / "report.html").read_text().partition("<nav")[0]
+    assert '<p class="quiet">run <bdi>run</bdi> · page made' in head
+
+
+def test_one_is_no_plural(here, tmp_path):
+    later = NOON + timedelta(hours=1)
+    rows = [
+        *marked_answer("q", "It is so.", [("It is", True)], grounding_score=0.5),
+        check(),
+        failure(failure_id="1", question_id="f"),
+        failure(failure_id="2", question_id="g", attempts=1),
+        answer(answer_id="g", question_id="q", run_id="run", turn_index=1),
+    ]
+    directory = write_run(tmp_path / "run", rows, records_read=1)
+    assert main([str(directory)]) == 0
+    text = (here / "report.html").read_text()
+    for said in ("to 1 question<", "of 1 check<", "</b> record read", "after 1 call:", "1 claim, 0.5 an"):
+        assert said in text, said
+    write_run(tmp_path / "since", [*rows, answer(question_id="f", run_id="later", answered_at=later)])
+    assert main([str(tmp_path / "since")]) == 0
+    assert "1 was answered since." in (here / "report.html").read_text()
+
+
+def test_what_can_not_go_well_is_not_offered(here, tmp_path):
+    later = NOON + timedelta(hours=1)
+    rows = [
+        failure(failure_id="1", code="HOPELESS", retryable=False),
+        failure(failure_id="2", code="DONE", question_id="x"),
+        failure(failure_id="3", code="MIXED", question_id="y"),
+        failure(failure_id="4", code="MIXED", question_id="z", retryable=False),
+        failure(failure_id="5", code="PARTLY_DONE", question_id="x"),
+        failure(failure_id="6", code="PARTLY_DONE", question_id="z", retryable=False),
+        answer(question_id="x", run_id="later", answered_at=later),
+    ]
+    assert main([str(write_run(tmp_path / "run", rows, calls=1))]) == 0
+    text = (here / "report.html").read_text()
+    assert re.findall(r"--codes=(\w+)</span> <span>(--\w+)", text) == [("MIXED", "--only_retryable")]
+
+
+def test_checks_without_fault_are_said_to_be(here, tmp_path):
+    assert main([str(write_run(tmp_path / "run", [check(support_score=1.0)], calls=1))]) == 0
+    text = (here / "report.html").read_text()
+    assert "None: no check has a score below 1." in text
+    assert "There are no answers" not in text
+
+
+def test_none_shown_is_not_none_at_fault(here, tmp_path):
+    assert main([str(write_run(tmp_path / "run", ROWS, calls=1)), "--answers=0"]) == 0
+    text = (here / "report.html").read_text()
+    assert "1 answer, and none is shown" in text
+    assert "None: every answer" not in text
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_figures_that_are_none_cost_no_report(here, tmp_path, value):
+    figures = {"grounding_score": value, "support_coverage": value, "latency_ms": value}
+    rows = [
+        answer(**figures, first_part_ms=value, warnings=("Odd.",), claim_count=1),
+        support(support_score=value),
+        chunk(),
+        check(support_score=value, claim_score=value, latency_ms=value),
+    ]
+    directory = write_run(tmp_path / "run", rows, calls=1)
+    assert main([str(directory), str(directory)]) == 0
+    checks = write_run(tmp_path / "checks", [check(support_score=0.5, claim_score=value, latency_ms=value)])
+    assert main([str(checks)]) == 0
+
+
+@pytest.mark.parametrize("flags", [["gs://x/y"], ["out", "gs://x/y"], ["out", "-o", "gs://x/y.html"]])
+def test_without_credentials_nothing_is_looked_for_on_cloud_storage(here, tmp_path, monkeypatch, flags):
+    for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    assert "No credentials for Google Cloud" in fails(*flags)
+
+
+def test_stdout_is_for_the_result_alone(tmp_path):
+    with closing(opened(str(tmp_path))) as db:
+        assert db.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,)
+
+
 def test_rows_of_several_runs_are_said_to_be(here, tmp_path):
     rows = [*ROWS, answer(run_id="earlier", answer_id="old")]
     assert main([str(write_run(tmp_path / "run", rows, calls=4))]) == 0
@@ -202,8 +291,11 @@ def test_files_that_are_broken_are_named(here, tmp_path):
             shutil.rmtree(directory)
     (whole / "run.json").write_text("[]")
     assert "run.json" in fails(whole)
-    (whole / "run.json").write_text("{")
-    assert "can't be read" in fails(whole)
+    for data in (b"{", b"\xff", b"[" * 100_000):
+        (whole / "run.json").write_bytes(data)
+        said = fails(whole)
+        assert f"{whole}/run.json can't be read" in said
+        assert "take it away" in said
     assert list(files_below(here)) == []
 
 

@@ -59,6 +59,8 @@ def test_links_of_the_web_are_links(uri):
         "gs://bucket/document",
         "//a.example",
         "https:///nowhere",
+        "https://user:pw@a.example/",
+        "https://a.example@b.example/",
         "https:relative",
         "https://[broken",
         "https://a.example/with space",
