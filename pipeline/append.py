@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from typing import Any
@@ -53,24 +53,25 @@ def note_answered(output: Output, *, checks: bool = False) -> str | None:
     path = os.path.join(output.scratch, "answered.sqlite")
     with closing(answered_turns(files, path)) as turns:
         if checks:
-            _note_unchecked(turns, output)
+            note_unchecked(turns, output.kept)
     return path
 
 
-def _note_unchecked(turns: AnsweredTurns, output: Output) -> None:
+def note_unchecked(turns: AnsweredTurns, files_of: Callable[[str], Iterable[str]]) -> None:
+    """Note which answers have still to be checked, by the files that `files_of` names for a table."""
     # As `checks_of` decides it: a check needs a text, and a chunk that has one.
     turns.add_unchecked(
         answers=(
             (turn_name(row["question_id"], row["question"]), row["turn_index"], row["answer_id"])
-            for row in _rows(output.kept("answers"), _ANSWERS)
+            for row in _rows(files_of("answers"), _ANSWERS)
             if row["answer_text"].strip()
         ),
         quoting=(
             row["answer_id"]
-            for row in _rows(output.kept("support_chunks"), _CHUNKS)
+            for row in _rows(files_of("support_chunks"), _CHUNKS)
             if row["chunk_text"].strip()
         ),
-        checked=(row["answer_id"] for row in _rows(output.kept("grounding_checks"), _CHECKS)),
+        checked=(row["answer_id"] for row in _rows(files_of("grounding_checks"), _CHECKS)),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
-from pipeline.append import answered_turns
+from pipeline.append import answered_turns, note_unchecked
 from pipeline.calls import check_settings
 from pipeline.errors import UsageError
 from pipeline.options import RunOptions
@@ -94,7 +94,12 @@ def _answered(options: RunOptions, path: str) -> AnsweredTurns | None:
     if is_finished(options.output) and not options.append:
         return None
     files = finished_files(options.output, "answers")
-    return None if files is None else answered_turns(files, path)
+    if files is None:
+        return None
+    turns = answered_turns(files, path)
+    if options.check_grounding:
+        note_unchecked(turns, lambda table: finished_files(options.output, table) or ())
+    return turns
 
 
 def _call_settings(options: RunOptions) -> CallSettings:

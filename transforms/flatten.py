@@ -219,10 +219,16 @@ class _FlattenFn(beam.DoFn):
     def __init__(self, settings: FlattenSettings) -> None:
         self._settings = settings
         self._counters = OutcomeCounters(COUNTERS)
+        self._asked = Metrics.counter(COUNTERS, "question_characters")
+        self._answered = Metrics.counter(COUNTERS, "answer_characters")
 
     def process(self, outcome: Outcome) -> tuple[Rows]:
         rows = flatten(outcome, self._settings)
         self._counters.count(rows.answered, rows.failures, outcome.skip)
+        for row in rows.answers:
+            # The service does not say how many tokens it counted; this is what there is to reckon from.
+            self._asked.inc(len(row.question))
+            self._answered.inc(len(row.answer_text))
         return (rows,)
 
 

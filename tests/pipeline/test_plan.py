@@ -95,6 +95,19 @@ def test_an_archive_that_grew_is_planned_as_append_will_ask_it(
     assert groundrows("plan", *flags, "--overwrite", "--json").json["already_answered"] == 0
 
 
+def test_missing_checks_are_planned_as_append_will_make_them(
+    groundrows: Groundrows, archive: Path, tmp_path: Path
+) -> None:
+    flags = [f"--input={archive}", f"--output={tmp_path / 'out'}"]
+    assert groundrows("run", *flags, "--quiet").code == 0
+    again = [*flags, "--append", "--check_grounding"]
+    plan = groundrows("plan", *again, "--json").json
+    assert groundrows("run", *again, "--quiet").code == 0
+    made = run_json(tmp_path / "out")["checks"]["calls"]
+    assert plan["checks"] == made > 0
+    assert groundrows("plan", *again, "--json").json["checks"] == 0
+
+
 def test_it_calls_nothing_and_leaves_nothing_behind(
     groundrows: Groundrows, archive: Path, tmp_path: Path, call_log: Path
 ) -> None:
