@@ -157,7 +157,12 @@ class PublishFn(beam.DoFn):
         self._output = output
 
     def process(self, group: tuple[str, Iterable[str]]) -> Iterator[str]:
-        """Move the files; what an earlier try has moved already is left alone."""
+        """Move the files; what an earlier try has moved already is left alone.
+
+        Raises:
+            FileNotFoundError: A file is under neither name: something else has taken it out of the directory,
+                which nothing may while a job is at work, as its move can't be told from one that never was.
+        """
         table, files = group
         directory = self._output.table(table)
         make_directory(directory)

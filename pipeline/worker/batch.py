@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -20,10 +21,12 @@ from pipeline.graph import Plan, add_steps
 from pipeline.output import Output
 from pipeline.quantiles import Sketches
 from pipeline.runner import empty_pipeline
+from pipeline.sinks import ROWS, RowFile
 from schemas.record import Record
 from schemas.rows import FailureRow
 from schemas.tables import TABLES
-from transforms.generate.stage import NAMESPACE
+from transforms.flatten import COUNTERS
+from transforms.generate.stage import CHECKS, NAMESPACE
 
 Counters = Mapping[tuple[str, str], int]
 
@@ -70,10 +73,58 @@ def output_of_batch(where: Output, directory: str) -> Output:
 def failures(batch: Output) -> Iterator[FailureRow]:
     """The failures among a batch's rows."""
     for path in batch.table_files("failures"):
-        with open(path, "rb") as file:
-            for row in reader(file):
-                found: dict[str, Any] = dict(row)
-                yield FailureRow(**{**found, "history": tuple(found["history"])})
+        yield from _failures_in(path)
+
+
+def _failures_in(path: str) -> Iterator[FailureRow]:
+    with open(path, "rb") as file:
+        for row in reader(file):
+            found: dict[str, Any] = dict(row)
+            yield FailureRow(**{**found, "history": tuple(found["history"])})
+
+
+def drop_failures(
+    batch: Output, origins: Collection[str], *, checks_are_records: bool
+) -> Counter[tuple[str, str]]:
+    """Remove the failures of messages that come again from a batch's files.
+
+    Args:
+        batch: The batch, not published yet.
+        origins: The messages'.
+        checks_are_records: Whether a failed check is a record's failure, rather than that of an answer whose
+            record was answered and counts as that still.
+
+    Returns:
+        What was counted for them, to be taken off the batch's counters.
+    """
+    counted: Counter[tuple[str, str]] = Counter()
+    for path in batch.table_files("failures"):
+        rows = list(_failures_in(path))
+        dropped = [row for row in rows if row.origin in origins]
+        if not dropped:
+            continue
+        _rewrite(path, [row for row in rows if row.origin not in origins])
+        for row in dropped:
+            of_check = row.stage == "check" and not checks_are_records
+            namespace = CHECKS if of_check else COUNTERS
+            counted[namespace, "failed"] += 1
+            counted[f"{namespace}.failures_by_code", row.code] += 1
+            counted[ROWS, "failures"] += 1
+            if not of_check:
+                counted[NAMESPACE, "records_read"] += 1
+    return counted
+
+
+def _rewrite(path: str, rows: Sequence[FailureRow]) -> None:
+    if not rows:
+        os.remove(path)
+        return
+    half = f"{path}.half"
+    file = RowFile(half, "failures")
+    for row in rows:
+        file.write(row)
+    file.close()
+    os.replace(half, path)
 
 
 def measure(batch: Output) -> Sketches:

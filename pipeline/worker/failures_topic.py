@@ -18,6 +18,10 @@ CHECK_SECONDS = 10.0
 PUBLISH_SECONDS = 60.0
 
 
+class FailuresTopicError(Exception):
+    """The topic can't be published to any more; the text is one sentence for a person."""
+
+
 class FailuresTopic:
     """A topic that is there.
 
@@ -39,25 +43,38 @@ class FailuresTopic:
             pass  # whoever may publish need not be allowed to look
         except exceptions.GoogleAPICallError as error:
             self.close()
-            said = one_line(getattr(error, "message", error)).rstrip(".")
             raise UsageError(
-                f"--failures_topic={name} can't be published to: {said}; create it, or name another."
+                f"--failures_topic={name} can't be published to: {_reason(error)}; create it, or name "
+                "another."
             ) from None
 
     def publish(self, rows: Iterable[FailureRow]) -> None:
         """Publish a message a row; returns when the server has them all.
 
         Raises:
-            google.api_core.exceptions.GoogleAPICallError: It has not.
+            FailuresTopicError: It has not.
         """
         sent = []
         for row in rows:
             message = failure_message(row)
             sent.append(self._client.publish(self._name, message.data, **message.attributes))
-        for each in sent:
-            each.result(PUBLISH_SECONDS)
+        try:
+            for each in sent:
+                each.result(PUBLISH_SECONDS)
+        except (exceptions.GoogleAPICallError, exceptions.RetryError, TimeoutError) as error:
+            raise FailuresTopicError(
+                f"--failures_topic={self._name} can't be published to any more: {_reason(error)}; create it, "
+                "or name another, and start the worker again: messages that failed and were not published "
+                "there went back to the subscription."
+            ) from None
 
     def close(self) -> None:
         """Close the connection."""
         self._client.stop()
         self._client.transport.close()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no reply came within {PUBLISH_SECONDS:g} s"
+    return one_line(getattr(error, "message", None) or error).rstrip(".")

@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from pipeline.worker.hand import Hand, Held
-from pipeline.worker.subscription import Subscription
+from pipeline.worker.subscription import PullError, Subscription, SubscriptionError
 
 _LOGGER = logging.getLogger(__name__)
 _FULL_SECONDS = 0.1
+_AGAIN_SECONDS = 1.0
+# Who is to end when nothing comes can't wait for ever to learn whether something does.
+FAILING_SECONDS = 180.0
 
 
 class Puller:
@@ -24,27 +27,37 @@ class Puller:
         hand: Where what was pulled is held.
         most_messages: How many may be in hand.
         most_bytes: How many bytes they may have; what one pull brings goes beyond it.
+        failing_seconds: After how long of nothing but failed pulls to give up, or None for never.
 
     Attributes:
         arrived: The messages to be asked, in the order they came.
-        last_arrival: When a message came last, or else when pulling began; seconds, monotonic.
+        quiet_since: Since when pulls have succeeded and brought nothing, in seconds, monotonic; None while
+            nobody knows whether a message waits.
         error: Why pulling has ended by itself, or None.
     """
 
-    def __init__(self, subscription: Subscription, hand: Hand, most_messages: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        hand: Hand,
+        most_messages: int,
+        most_bytes: int,
+        failing_seconds: float | None = None,
+    ) -> None:
         self._subscription = subscription
         self._hand = hand
         self._most_messages = most_messages
         self._most_bytes = most_bytes
+        self._failing_seconds = failing_seconds
+        self._failing_since: float | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="groundrows-pull", daemon=True)
         self.arrived: SimpleQueue[Held] = SimpleQueue()
-        self.last_arrival = time.monotonic()
+        self.quiet_since: float | None = None
         self.error: Exception | None = None
 
     def start(self) -> None:
         """Begin."""
-        self.last_arrival = time.monotonic()
         self._thread.start()
 
     def stop(self) -> None:
@@ -67,19 +80,41 @@ class Puller:
             self.error = error
 
     def _pull(self, room: int) -> None:
-        received = self._subscription.pull(room)
+        began = time.monotonic()
+        try:
+            received = self._subscription.pull(room)
+        except PullError as error:
+            self._failed(error, began)
+            return
+        self._failing_since = None
+        if self.quiet_since is None and not received:
+            self.quiet_since = began
         if self._stop.is_set():
             self._subscription.give_back([each.ack_id for each in received])
             return
         done = []
         for each in received:
-            now = self.last_arrival = time.monotonic()
+            now = self.quiet_since = time.monotonic()
             if self._hand.is_done(each, now):
                 done.append(each.ack_id)
             elif (held := self._hand.take(each, now)) is not None:
                 self.arrived.put(held)
         if done:
             self._subscription.acknowledge(done)
+
+    def _failed(self, error: PullError, began: float) -> None:
+        name = self._subscription.name
+        self.quiet_since = None
+        if self._failing_since is None:
+            self._failing_since = began
+        lasted = time.monotonic() - self._failing_since
+        if self._failing_seconds is not None and lasted >= self._failing_seconds:
+            raise SubscriptionError(
+                f"Pulling from {name} has failed for {lasted:.0f} s: {error}; see to that and start the "
+                "worker again."
+            )
+        _LOGGER.warning("Pulling from %s failed: %s; it is tried again.", name, error)
+        self._stop.wait(_AGAIN_SECONDS)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -42,7 +42,8 @@ def run_worker(options: RunOptions, started: float) -> int:
 
     Returns:
         0 when everything that was pulled has an outcome, or was given back because it had not begun or the
-        budget was spent; 3 when too much failed; 1 when calling or pulling came to an end by itself.
+        budget was spent; 3 when too much failed; 1 when calling, pulling or publishing failures came to an
+        end by itself.
 
     Raises:
         UsageError: Something is wrong with the flags or the subscription; nothing was called.
@@ -76,10 +77,11 @@ def run_worker(options: RunOptions, started: float) -> int:
         calls = call_settings(options, endpoint, known, pacing, ledger)
         forget_claims(calls)
         engine = _engine(calls, stack)
+        engines = [engine]
         # What has failed is published by the worker, once it is on disk.
         plan = replace(plan_of(options, records, calls, where), failures_topic=None)
         if plan.checks is not None:
-            _engine(plan.checks, stack)
+            engines.append(_engine(plan.checks, stack))
         task = Task(
             subscription=subscription,
             plan=plan,
@@ -87,10 +89,11 @@ def run_worker(options: RunOptions, started: float) -> int:
             limits=limits_for(options),
             scratch=where.scratch,
             publish_failures=publish_failures,
+            has_stopped=lambda: any(each.halt.reason is not None for each in engines),
             idle_seconds=options.stop_when_idle,
         )
         worker, ended_by = _work(task, quiet=options.quiet)
-        return _close(worker, ended_by, engine, options, where, started)
+        return _close(worker, ended_by, engines, options, where, started)
 
 
 def _subscription(options: RunOptions) -> str:
@@ -124,7 +127,7 @@ def _work(task: Task, *, quiet: bool) -> tuple[Worker, EndedBy]:
     """Work until it is over.
 
     Raises:
-        Exception: What ended it, unless that was the subscription.
+        Exception: What ended it, unless that was the subscription or the topic of failures.
     """
     tune_interpreter()
     worker = Worker(task)
@@ -136,9 +139,14 @@ def _work(task: Task, *, quiet: bool) -> tuple[Worker, EndedBy]:
 
 
 def _close(
-    worker: Worker, ended_by: EndedBy, engine: Engine, options: RunOptions, where: Output, started: float
+    worker: Worker,
+    ended_by: EndedBy,
+    engines: Sequence[Engine],
+    options: RunOptions,
+    where: Output,
+    started: float,
 ) -> int:
-    account = accounting.account(worker.done.counters, engine.settings.method)
+    account = accounting.account(worker.done.counters, engines[0].settings.method)
     sinks.ensure_every_table(where)
     summary = run_json(
         account,
@@ -152,21 +160,22 @@ def _close(
     summary["worker"] = {
         "batches": worker.done.batches,
         "ended_by": ended_by,
-        "given_back": worker.done.unasked,
+        "given_back": worker.done.given_back,
     }
     output.finish(where, summary)
     if not options.quiet:
         print(for_people(summary, where.path))
-    if ended_by == "subscription":
+    if ended_by in ("subscription", "failures_topic"):
         print(worker.error, file=sys.stderr)
         return 1
     if ended_by == "nothing_is_asked":
-        why = engine.halt.reason or f"The budget of --max_requests={options.max_requests} is spent."
+        halted = next((each.halt.reason for each in engines if each.halt.reason is not None), None)
+        why = halted or f"The budget of --max_requests={options.max_requests} is spent."
         print(
-            f"{why} {worker.done.unasked:,} messages were not asked and went back to the subscription.",
+            f"{why} {worker.done.given_back:,} messages without an outcome went back to the subscription.",
             file=sys.stderr,
         )
-        return 1 if engine.halt.reason else 0
+        return 1 if halted else 0
     if not account.balanced:
         print(f"The count law does not hold: {account}; this is a bug, please report it.", file=sys.stderr)
         return 1

@@ -14,9 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import grpc
 from google.api_core import exceptions
 from google.api_core.retry import Retry
 from google.cloud.pubsub_v1 import SubscriberClient
+from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
 from pipeline import preflight
 from pipeline.errors import UsageError, one_line
@@ -39,6 +41,10 @@ ACK_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0)
 
 class SubscriptionError(Exception):
     """The subscription can't be pulled from any more; the text is one sentence for a person."""
+
+
+class PullError(Exception):
+    """A pull failed, and the next one may not; the text is the reason, without a full stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ class Subscription:
             preflight.check_credentials()
         self.name = name
         self._id_attribute = id_attribute
-        self._client: Any = SubscriberClient()
+        self._client: Any = _client()
         try:
             self.ack_seconds = self._ack_seconds()
         except BaseException:
@@ -106,6 +112,7 @@ class Subscription:
 
         Raises:
             SubscriptionError: No message will ever come.
+            PullError: Nobody knows whether there is one; nothing is lost by trying on.
         """
         most = min(most, MOST_A_PULL)
         try:
@@ -125,10 +132,7 @@ class Subscription:
                 "worker again."
             ) from None
         except exceptions.GoogleAPICallError as error:
-            # It passes, or it does not; nothing is lost by trying on.
-            _LOGGER.warning("Pulling from %s failed: %s; it is tried again.", self.name, _reason(error))
-            time.sleep(1)
-            return []
+            raise PullError(_reason(error)) from None
         return [self._received(each.ack_id, each.message) for each in pulled.received_messages]
 
     def _received(self, ack_id: str, message: Any) -> Received:
@@ -203,6 +207,15 @@ def _worth_repeating(error: Any, ack_ids: list[str]) -> list[str]:
 def _parts(ack_ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ack_ids), IDS_A_REQUEST):
         yield ack_ids[start : start + IDS_A_REQUEST]
+
+
+def _client() -> Any:
+    emulator = os.environ.get("PUBSUB_EMULATOR_HOST")
+    if not emulator:
+        return SubscriberClient()
+    # The client's own channel to an emulator takes 4 MiB at most, and a message may have 10 MB.
+    channel = grpc.insecure_channel(emulator, options=[("grpc.max_receive_message_length", -1)])
+    return SubscriberClient(transport=SubscriberGrpcTransport(channel=channel))
 
 
 def _server() -> str:

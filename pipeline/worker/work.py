@@ -15,10 +15,11 @@ from typing import Literal
 
 from pipeline.graph import Plan
 from pipeline.quantiles import Sketches
-from pipeline.worker.batch import failures, measure, output_of_batch, publish, run_batch
+from pipeline.worker.batch import drop_failures, failures, measure, output_of_batch, publish, run_batch
 from pipeline.worker.batches import Gathering, Limits
+from pipeline.worker.failures_topic import FailuresTopicError
 from pipeline.worker.hand import Hand, Held
-from pipeline.worker.pulling import Puller, kept
+from pipeline.worker.pulling import FAILING_SECONDS, Puller, kept
 from pipeline.worker.subscription import Subscription, SubscriptionError
 from schemas.rows import FailureRow
 from transforms.generate.errors import NOT_ATTEMPTED
@@ -30,7 +31,7 @@ BATCHES_AT_ONCE = 3
 BATCHES_IN_HAND = BATCHES_AT_ONCE + 1
 _POLL_SECONDS = 0.1
 
-EndedBy = Literal["signal", "idle", "nothing_is_asked", "subscription", "error"]
+EndedBy = Literal["signal", "idle", "nothing_is_asked", "subscription", "failures_topic", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ class Task:
         runner_flags: Beam's own flags.
         limits: When a batch is full.
         scratch: A directory on this machine for batches under way.
-        publish_failures: Tells others of failures before their messages are acknowledged.
+        publish_failures: Tells others of failures before their messages are acknowledged; may raise
+            `FailuresTopicError`.
+        has_stopped: Whether calling has stopped, as nothing can work.
         idle_seconds: After how long without a message the work is over; None for never.
     """
 
@@ -53,6 +56,7 @@ class Task:
     limits: Limits
     scratch: str
     publish_failures: Callable[[Iterable[FailureRow]], None]
+    has_stopped: Callable[[], bool]
     idle_seconds: float | None = None
 
 
@@ -64,20 +68,24 @@ class Done:
         counters: The job's counters.
         sketches: What is known of the answers.
         batches: How many batches.
-        unasked: Messages that were given back, since calling had stopped before their turn.
+        given_back: Messages that were given back, since calling had stopped before they had an outcome, which
+            the counters know nothing of. Where only a check had none, they know of an answer.
+        error: Why failures could not be published, or None.
     """
 
     counters: Counter[tuple[str, str]] = field(default_factory=Counter)
     sketches: Sketches = field(default_factory=Sketches)
     batches: int = 0
-    unasked: int = 0
+    given_back: int = 0
+    error: FailuresTopicError | None = None
 
     def add(self, other: Done) -> None:
         """Take in what another batch did."""
         self.counters.update(other.counters)
         self.sketches.merge(other.sketches)
         self.batches += other.batches
-        self.unasked += other.unasked
+        self.given_back += other.given_back
+        self.error = self.error or other.error
 
 
 class Worker:
@@ -97,6 +105,7 @@ class Worker:
             self._hand,
             BATCHES_IN_HAND * task.limits.messages,
             BATCHES_IN_HAND * task.limits.bytes,
+            None if task.idle_seconds is None else FAILING_SECONDS,
         )
         self._running: dict[Future[Done], list[Held]] = {}
         self._started = 0
@@ -125,7 +134,10 @@ class Worker:
         self.done.counters.update(
             {(NAMESPACE, "records_read"): repeated, (NAMESPACE, "duplicates"): repeated}
         )
-        return ended_by if self.error is self._puller.error else "error"
+        if isinstance(self.error, FailuresTopicError):
+            return "failures_topic"
+        # A last pull that fails while the work ends anyway spoils nothing.
+        return ended_by if self.error is None or self.error is self._puller.error else "error"
 
     def _until_over(self, pool: ThreadPoolExecutor, asked_to_stop: Callable[[], bool]) -> EndedBy:
         while True:
@@ -137,7 +149,7 @@ class Worker:
             if self._puller.error is not None:
                 self.error = self._puller.error
                 return "subscription" if isinstance(self.error, SubscriptionError) else "error"
-            if self.done.unasked:
+            if self.done.given_back:
                 return "nothing_is_asked"
             if asked_to_stop():
                 return "signal"
@@ -150,8 +162,10 @@ class Worker:
     def _is_idle(self, now: float) -> bool:
         if self._hand.count:
             self._busy_at = now
-        quiet_since = max(self._busy_at, self._puller.last_arrival)
-        return self._task.idle_seconds is not None and now - quiet_since >= self._task.idle_seconds
+        quiet_since, idle_seconds = self._puller.quiet_since, self._task.idle_seconds
+        if quiet_since is None or idle_seconds is None:
+            return False
+        return now - max(self._busy_at, quiet_since) >= idle_seconds
 
     def _gather(self) -> None:
         with suppress(Empty):
@@ -174,6 +188,7 @@ class Worker:
         messages = self._running.pop(batch)
         try:
             self.done.add(batch.result())
+            self.error = self.error or self.done.error
         except Exception as error:
             self.error = self.error or error
             self._give_back(messages)
@@ -190,22 +205,38 @@ class Worker:
         task = self._task
         batch = output_of_batch(task.plan.output, os.path.join(task.scratch, f"batch-{number}"))
         plan = replace(task.plan, output=batch)
-        counters = run_batch([held.record for held in messages], plan, task.runner_flags)
-        done = Done(Counter(counters), measure(batch), batches=1)
+        counters = Counter(run_batch([held.record for held in messages], plan, task.runner_flags))
         rows = list(failures(batch))
+        back = self._to_give_back(rows)
+        if back:
+            rows = [row for row in rows if row.origin not in back]
+            # What comes to nought is left out, or it would be shown as a code that did occur.
+            counters -= drop_failures(batch, back, checks_are_records=plan.calls.method == "check")
+        done = Done(counters, measure(batch), batches=1, given_back=len(back))
         publish(batch, task.plan.output)
         failed = {row.origin for row in rows}
-        # Calling has stopped, for good: a queue must not be burned.
-        unasked = {row.origin for row in rows if row.code == NOT_ATTEMPTED}
-        done.unasked = len(unasked)
-        task.publish_failures(row for row in rows if row.origin not in unasked)
-        self._give_back([held for held in messages if held.record.origin in unasked])
+        try:
+            task.publish_failures(rows)
+        except FailuresTopicError as error:
+            done.error = error
+            back |= failed
+        self._give_back([held for held in messages if held.record.origin in back])
         now = time.monotonic()
         ack_ids = self._hand.let_go(
-            [held for held in messages if held.record.origin not in failed], done=True, now=now
+            [held for held in messages if held.record.origin not in failed | back], done=True, now=now
         )
         ack_ids += self._hand.let_go(
-            [held for held in messages if held.record.origin in failed - unasked], done=False, now=now
+            [held for held in messages if held.record.origin in failed - back], done=False, now=now
         )
         task.subscription.acknowledge(ack_ids)
         return done
+
+    def _to_give_back(self, rows: Sequence[FailureRow]) -> set[str]:
+        """The origins of messages that had no chance: a queue must not be burned.
+
+        Calling that has stopped has so for good. What failed meanwhile in a way that passes is what made it
+        stop, or could not be tried again.
+        """
+        if not self._task.has_stopped() and all(row.code != NOT_ATTEMPTED for row in rows):
+            return set()
+        return {row.origin for row in rows if row.retryable}

@@ -345,6 +345,18 @@ def test_a_narrow_phone_needs_no_sideways_scrolling(shown, browser):
     narrow.close()
 
 
+def test_letters_stacked_high_stay_in_their_card(tmp_path, context):
+    rows = marked_answer("q", "Z" + "\u0301" * 3_000, [("Z", True)], grounding_score=0.1)
+    page, _ = opened(context, report(write_run(tmp_path / "run", rows), tmp_path))
+    page.locator("article.answer").scroll_into_view_if_needed()
+    card = page.locator("article.answer").bounding_box()
+    assert card is not None
+    above: Any = {"x": card["x"], "y": card["y"] - 150, "width": card["width"], "height": 140}
+    stands = page.screenshot(clip=above)
+    page.locator("article.answer .text").evaluate("each => (each.style.visibility = 'hidden')")
+    assert page.screenshot(clip=above) == stands
+
+
 def test_links_expire_when_their_time_has_come(tmp_path, context):
     rows = marked_answer(
         "links", "It is so.", [("It is", True)], grounding_score=0.1, uris_expire_at=NOON + timedelta(days=30)

@@ -13,7 +13,8 @@ from typing import Any
 import apache_beam as beam
 import fastavro
 import pytest
-from apache_beam.transforms.window import FixedWindows
+from apache_beam.pipeline import PipelineVisitor
+from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -103,6 +104,21 @@ def test_the_input_may_have_windows_already(where: Output) -> None:
 
     play(LATE, group, steps)
     check_all_there(where, arrivals(LATE))
+
+
+def test_gathering_knows_no_windows_whatever_the_input_has(where: Output) -> None:
+    # This runner forgives gathering in windows; one that drops what is late for them would lose rows.
+    class Visitor(PipelineVisitor):
+        def enter_composite_transform(self, node: Any) -> None:
+            if node.full_label.endswith("/Gather"):
+                gathered.extend(node.inputs)
+
+    gathered: list[Any] = []
+    pipeline = beam.Pipeline()
+    groups = pipeline | beam.Create([group(0)]) | beam.WindowInto(FixedWindows(60))
+    groups | files(where)
+    pipeline.visit(Visitor())
+    assert [each.windowing.windowfn for each in gathered] == [GlobalWindows()]
 
 
 # -- when ----------------------------------------------------------------------------------------------------

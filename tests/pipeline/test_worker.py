@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pipeline.worker import run as worker_run
 from pipeline.worker.batches import Limits
 from pipeline.worker.subscription import ACK_WAITS_SECONDS, Subscription
 from tests.pipeline.tools import is_one_sentence, prompts_of, rows, run_json
-from tests.services import PubSub, Queue, pubsub_emulator
+from tests.services import PubSub, Queue, free_port, pubsub_emulator
 from transforms.generate import shared
 
 WAIT_SECONDS = 60.0
@@ -185,6 +186,72 @@ def test_a_queue_is_not_burned_when_nothing_can_work(pubsub, work, calls, tmp_pa
     told = pubsub.waiting(failures)
     assert {message.attributes["code"] for message in told} == {"PERMISSION_DENIED"}
     assert len(told) == len(asked)
+    assert {row["code"] for row in rows(tmp_path / "out", "failures")} == {"PERMISSION_DENIED"}
+    assert said["failures_by_code"] == {"PERMISSION_DENIED": len(asked)}
+    assert said["records_read"] == said["failed"] == said["rows"]["failures"] == len(asked)
+    assert said["worker"]["given_back"] > 0
+
+
+def test_a_worker_that_is_restarted_while_the_service_is_away_burns_nothing(
+    pubsub, work, calls, tmp_path, capsys, monkeypatch
+):
+    def soon_halted(*given: Any) -> Any:
+        return replace(call_settings(*given), exhausted_seconds=1.0)
+
+    call_settings = worker_run.call_settings
+    monkeypatch.setattr(worker_run, "call_settings", soon_halted)
+    queue, failures, out = pubsub.new_queue(), pubsub.new_queue(), tmp_path / "out"
+    pubsub.publish(queue, [question(number) for number in range(30)])
+    flags = [f"--failures_topic={failures.topic}", "--max_in_flight=4"]
+    away = f"127.0.0.1:{free_port()}"
+    for _ in range(2):
+        assert work(queue, away, *flags) == 1
+        said = run_json(out)
+        assert said["balanced"]
+        assert (said["records_read"], said["failed"], said["failures_by_code"]) == (0, 0, {})
+        assert said["worker"]["ended_by"] == "nothing_is_asked"
+        assert 25 <= said["worker"]["given_back"] <= 30
+        assert rows(out, "failures") == []
+        assert said["calls"] >= 10
+        printed = capsys.readouterr()
+        assert "passing errors" in printed.err
+        assert "replay" not in printed.out
+    with running_emulator("--port=0", f"--call_log={calls}") as server:
+        assert work(queue, server.address, *flags) == 0
+    said = run_json(out)
+    assert (said["records_read"], said["answered"], said["failed"]) == (30, 30, 0)
+    assert ids(rows(out, "answers")) == sorted(f"q{number}" for number in range(30))
+    assert rows(out, "failures") == []
+    assert len(prompts_of(calls)) == len(set(prompts_of(calls))) == 30
+    assert pubsub.waiting(failures) == []
+
+
+def test_a_broken_message_is_a_row_although_those_beside_it_go_back(pubsub, work, server, calls, tmp_path):
+    queue, out = pubsub.new_queue(), tmp_path / "out"
+    pubsub.publish(queue, [b"{", *(question(number) for number in range(8)), b"]"])
+    assert work(queue, server.address, "--max_requests=3") == 0
+    said = run_json(out)
+    assert said["balanced"]
+    assert (said["records_read"], said["answered"], said["failed"]) == (5, 3, 2)
+    assert said["rows"]["failures"] == len(rows(out, "failures")) == 2
+    assert {row["record"] for row in rows(out, "failures")} == {b"{", b"]"}
+    back = {json.loads(message.data)["question"] for message in pubsub.waiting(queue)}
+    assert len(back) == 5
+    assert not back & set(prompts_of(calls))
+
+
+def test_checks_that_nothing_pays_for_leave_no_rows(pubsub, work, server, tmp_path):
+    queue, out = pubsub.new_queue(), tmp_path / "out"
+    facts = ["Tin melts at 232 degrees."]
+    checks = [{"id": f"c{n}", "answer": f"Tin melts at {n} degrees.", "facts": facts} for n in range(6)]
+    pubsub.publish(queue, [json.dumps(check).encode() for check in checks])
+    assert work(queue, server.address, "--mode=check", "--max_requests=2") == 0
+    said = run_json(out)
+    assert said["balanced"]
+    assert (said["records_read"], said["answered"], said["failed"]) == (2, 2, 0)
+    assert said["worker"]["given_back"] == 4
+    assert said["failures_by_code"] == {}
+    assert rows(out, "failures") == []
 
 
 def test_a_budget_is_kept_over_restarts_and_the_rest_goes_back(pubsub, work, server, calls, tmp_path):
@@ -196,7 +263,10 @@ def test_a_budget_is_kept_over_restarts_and_the_rest_goes_back(pubsub, work, ser
         "ended_by": "nothing_is_asked",
         "given_back": 15,
     }
-    assert work(queue, server.address, "--max_requests=5") == 0
+    for _ in range(2):
+        assert work(queue, server.address, "--max_requests=5") == 0
+        assert run_json(tmp_path / "out")["worker"]["given_back"] == 15
+        assert rows(tmp_path / "out", "failures") == []
     assert len(prompts_of(calls)) == 5
     assert work(queue, server.address, "--max_requests=500") == 0
     assert len(prompts_of(calls)) == 20
@@ -265,6 +335,93 @@ def test_a_worker_goes_on_in_its_directory(pubsub, work, server, tmp_path):
     assert (first["answered"], second["answered"]) == (1, 2)
     assert second["rows"]["answers"] == 2
     assert ids(rows(out, "answers")) == ["q1", "q2", "q3"]
+
+
+def test_answers_whose_checks_nothing_pays_for_come_again_and_are_checked(pubsub, work, server, tmp_path):
+    queue, out = pubsub.new_queue(), tmp_path / "out"
+    bodies = [question(n, facts=[f"River {n} is {n} km long."]) for n in range(6)]
+    pubsub.publish(queue, bodies)
+    assert work(queue, server.address, "--check_grounding", "--max_requests=8") == 0
+    said = run_json(out)
+    assert said["balanced"]
+    assert (said["records_read"], said["answered"], said["calls"]) == (6, 6, 6)
+    assert (said["checks"]["checked"], said["checks"]["failed"]) == (2, 0)
+    assert said["checks"]["failures_by_code"] == {}
+    assert said["worker"]["given_back"] == 4
+    assert rows(out, "failures") == []
+    assert work(queue, server.address, "--check_grounding") == 0
+    said = run_json(out)
+    assert (said["records_read"], said["calls"], said["checks"]["checked"]) == (4, 0, 4)
+    assert {row["question_id"] for row in rows(out, "grounding_checks")} == {f"q{n}" for n in range(6)}
+    assert rows(out, "failures") == []
+
+
+def test_a_message_as_large_as_pubsub_takes_stops_nobody(pubsub, work, server, tmp_path):
+    queue, out = pubsub.new_queue(), tmp_path / "out"
+    large = json.dumps({"id": "large", "question": "How long? " + "x" * 4_300_000}).encode()
+    pubsub.publish(queue, [large, question(1)])
+    assert work(queue, server.address) == 0
+    said = run_json(out)
+    assert said["balanced"]
+    assert (said["records_read"], said["answered"] + said["failed"]) == (2, 2)
+    ended = [row["question_id"] for table in ("answers", "failures") for row in rows(out, table)]
+    assert sorted(ended) == ["large", "q1"]
+    assert "q1" in ids(rows(out, "answers"))
+
+
+def test_a_pubsub_that_is_gone_is_not_an_idle_one(work, server, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("pipeline.worker.work.FAILING_SECONDS", 3.0)
+    out = tmp_path / "out"
+    with pubsub_emulator() as own:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", own.address)
+        queue = own.new_queue()
+        own.publish(queue, [question(1)])
+        done: list[int] = []
+        flags = ["--stop_when_idle=2.5"]
+        thread = threading.Thread(target=lambda: done.append(work(queue, server.address, *flags)))
+        thread.start()
+        wait_for(lambda: rows(out, "answers"))
+        own.process.kill()
+        own.process.wait()
+        thread.join()
+    assert done == [1]
+    said, printed = run_json(out), capsys.readouterr()
+    assert said["worker"]["ended_by"] == "subscription"
+    assert (said["records_read"], said["answered"], said["balanced"]) == (1, 1, True)
+    assert f"Pulling from {queue.subscription} has failed for" in printed.err
+    assert is_one_sentence(printed.err), printed.err
+
+
+def test_a_topic_of_failures_that_is_deleted_is_named(pubsub, work, server, calls, tmp_path, capsys):
+    queue, failures, out = pubsub.new_queue(), pubsub.new_queue(), tmp_path / "out"
+    flags = [f"--failures_topic={failures.topic}", "--stop_when_idle=30"]
+    done: list[int] = []
+    thread = threading.Thread(target=lambda: done.append(work(queue, server.address, *flags)))
+    thread.start()
+    wait_for(lambda: (out / ".groundrows" / "worker.json").exists())
+    pubsub.publisher.delete_topic(topic=failures.topic)
+    pubsub.publish(queue, [question(1), b"{"])
+    thread.join()
+    assert done == [1]
+    said, printed = run_json(out), capsys.readouterr()
+    assert said["worker"]["ended_by"] == "failures_topic"
+    assert said["balanced"]
+    assert said["rows"] == {table: len(rows(out, table)) for table in said["rows"]}
+    assert f"--failures_topic={failures.topic} can't be published to any more" in printed.err
+    assert is_one_sentence(printed.err), printed.err
+    # What nobody was told of comes again.
+    pubsub.publisher.create_topic(name=failures.topic)
+    pubsub.subscriber.create_subscription(
+        name=f"{failures.subscription}-2", topic=failures.topic, ack_deadline_seconds=10
+    )
+    assert work(queue, server.address, f"--failures_topic={failures.topic}") == 3
+    assert run_json(out)["records_read"] == 1
+    told = pubsub.waiting(Queue(failures.topic, f"{failures.subscription}-2"))
+    assert {message.data for message in told} == {b"{"}
+    assert len({row["failure_id"] for row in rows(out, "failures")}) == 1
+    assert ids(rows(out, "answers"))[:1] == ["q1"]
+    assert len(prompts_of(calls)) == 1
+    assert pubsub.waiting(queue) == []
 
 
 def test_checks_go_the_same_way(pubsub, work, server, tmp_path):

@@ -108,7 +108,7 @@ def test_an_answer_with_its_claims_and_sources(load):
             document_id="d",
             page_identifier="4",
         ),
-        check(answer_id="x", support_score=0.33),
+        check(answer_id="x", answer_text="One. Two. Three.", support_score=0.33),
         named("y", grounding_score=0.9),
         chunk(answer_id="y", chunk_index=0),
     ]
