@@ -78,12 +78,6 @@ def test_replayed_until_nothing_is_open(
         stages = Counter(row["stage"] for row in rows(output, "failures"))
         assert stages["generate"] > 10
         assert (stages["check"] > 5) is checks_from_the_start
-        failed_at = {
-            stage: {row["question_id"] for row in rows(output, "failures") if row["stage"] == stage}
-            for stage in stages
-        }
-        if checks_from_the_start:  # of some conversations an early check failed, and a later turn too
-            assert failed_at["generate"] & failed_at["check"]
         again = (*once, "--append", "--check_grounding")
         replayed = []
         if not checks_from_the_start:
