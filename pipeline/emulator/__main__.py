@@ -10,6 +10,13 @@ from typing import NoReturn
 
 from pipeline.emulator.options import add_flags, from_args
 
+EXAMPLE = """\
+example:
+  groundrows emulator --port=8000 --rest_port=8001 --latency=lognormal:1,10 --requests_per_minute=600
+
+Prompts with the word image or video get some (from Google Search), those with candidates get two.
+"""
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -28,7 +35,13 @@ def main(argv: list[str]) -> int:
         0 after it was stopped; 2 when the flags, a file they name or the port are of no use, with one
         sentence on stderr.
     """
-    parser = _Parser(prog="groundrows emulator", description=__doc__, allow_abbrev=False)
+    parser = _Parser(
+        prog="groundrows emulator",
+        description="Serve the Grounded Generation API on this machine, until SIGTERM or Ctrl-C.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     add_flags(parser)
     try:
         options = from_args(parser.parse_args(argv))

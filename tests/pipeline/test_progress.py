@@ -104,7 +104,8 @@ def test_durations(seconds: float, text: str) -> None:
 
 
 def test_what_can_be_seen_of_the_engines_of_this_process() -> None:
-    assert sight() == seen(0)
+    broken = TALLY.broken  # by other tests of this process
+    assert sight(broken) == seen(0)
     asked, go_on = threading.Event(), threading.Event()
 
     async def wait(prompt: str, nth: int) -> bytes:
@@ -123,13 +124,13 @@ def test_what_can_be_seen_of_the_engines_of_this_process() -> None:
         basket = Basket()
         engine.submit([(0, make_question("Why?"))], basket)
         assert asked.wait(20)
-        assert sight() == Sight(0, 0, 1, 0, calls=1)
+        assert sight(broken) == Sight(0, 0, 1, 0, calls=1)
         go_on.set()
         list(basket.drain())
-        assert sight() == Sight(1, 0, 0, 0, calls=1)
+        assert sight(broken) == Sight(1, 0, 0, 0, calls=1)
     finally:
         shared.release(engine)
-    assert sight() == seen(0)
+    assert sight(broken) == seen(0)
 
 
 class Stream(io.StringIO):
