@@ -817,11 +817,14 @@ def test_outcomes_become_tagged_rows_and_each_counts_once() -> None:
         assert_that(rows[table], equal_to(expected), label=table)
     result = pipeline.run()
     result.wait_until_finish()
+    answers = [row for outcome in outcomes for row in flatten(outcome, SETTINGS).answers]
     assert counted(result) == {
         "groundrows/answered": 1,
         "groundrows/failed": 2,
         "groundrows/duplicates": 1,
         "groundrows/already_answered": 2,
+        "groundrows/question_characters": sum(len(row.question) for row in answers),
+        "groundrows/answer_characters": sum(len(row.answer_text) for row in answers),
         "groundrows.failures_by_code/UNAVAILABLE": 1,
         "groundrows.failures_by_code/NO_CANDIDATES": 1,
     }
