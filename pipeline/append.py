@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from typing import Any
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-from fastavro import reader
-
-from pipeline.errors import UsageError
-from pipeline.formats.items import reason_of
+from pipeline.files import column_rows
 from pipeline.output import Output
 from transforms.generate.answered import AnsweredTurns, turn_name
 
@@ -34,6 +28,8 @@ _CHUNKS = {
 }
 _CHECKS = {"type": "record", "name": "groundrows.grounding_checks", "fields": [_ANSWER_ID]}
 _BATCH = 10_000
+
+_UNREADABLE = "What is answered in {path} can't be read: {reason}; mend the file or take it away."
 
 
 def note_answered(output: Output, *, checks: bool = False) -> str | None:
@@ -87,14 +83,4 @@ def answered_turns(files: Iterable[str], path: str) -> AnsweredTurns:
 
 
 def _rows(files: Iterable[str], columns: Any) -> Iterator[Any]:
-    for path in files:
-        try:
-            with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-                yield from reader(file, reader_schema=columns)
-        except sqlite3.Error:
-            raise
-        except Exception as error:
-            raise UsageError(
-                f"What is answered in {path} can't be read: {reason_of(error)}; "
-                "mend the file or take it away."
-            ) from None
+    return column_rows(files, columns, _UNREADABLE)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.errors import UsageError
+from transforms.generate.clients.open import is_loopback
 
 if TYPE_CHECKING:
     import argparse
@@ -78,7 +78,7 @@ def _endpoint(text: str, service: str) -> Endpoint:
     if match is None or (port is not None and not 0 < port < 65536):
         raise UsageError(f"--endpoint={text} is no address: write HOST:PORT.")
     scheme, host = match["scheme"], match["host"].strip("[]")
-    local = _is_loopback(host)
+    local = is_loopback(host)
     secure = scheme == "https" or (scheme is None and not local)
     if not local and (not secure or service == "emulator"):
         raise UsageError(
@@ -89,12 +89,3 @@ def _endpoint(text: str, service: str) -> Endpoint:
         raise UsageError(f"--endpoint={text} names no port: write HOST:PORT.")
     name = f"[{host}]" if ":" in host else host
     return Endpoint(f"{name}:{port or 443}", secure)
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-from fastavro import reader
 from fastavro.write import Writer
 
-from pipeline.errors import UsageError
-from pipeline.files import open_for_writing
-from pipeline.formats.items import reason_of
+from pipeline.files import column_rows, open_for_writing
 from pipeline.sinks import CODEC
 from schemas.ids import hashed_id
 from schemas.tables import SCHEMAS
@@ -195,17 +190,9 @@ def _moments(table: str, moment: str) -> Any:
     }
 
 
-def _rows(files: Sequence[str], schema: Any) -> Iterator[Any]:
-    for path in files:
-        try:
-            with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-                yield from reader(file, reader_schema=schema)
-        except sqlite3.Error:
-            raise
-        except Exception as error:
-            raise UsageError(
-                f"The rows of {path} can't be read: {reason_of(error)}; mend the file or take it away."
-            ) from None
+def _rows(files: Iterable[str], columns: Any) -> Iterator[Any]:
+    unreadable = "The rows of {path} can't be read: {reason}; mend the file or take it away."
+    return column_rows(files, columns, unreadable)
 
 
 def _seconds(moment: datetime) -> float:

@@ -14,11 +14,17 @@ import json
 import os
 import re
 import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+from fastavro import reader
+
+from pipeline.errors import UsageError
+from pipeline.formats.items import reason_of
 
 
 def check_name(path: str) -> None:
@@ -101,3 +107,24 @@ def cause_of(error: BaseException) -> BaseException:
     while details := getattr(error, "exception_details", None):
         error = next(iter(details.values()))
     return error
+
+
+def column_rows(files: Iterable[str], columns: Any, unreadable: str) -> Iterator[Any]:
+    """Yield some columns of every row of Avro files; the others are skipped over.
+
+    Args:
+        files: Paths, local or `gs://`.
+        columns: The Avro schema to read by.
+        unreadable: What is said of a file that can't be read, with `{path}` and `{reason}` in it.
+
+    Raises:
+        UsageError: A file can't be read. What whoever takes the rows does to SQLite passes as it is.
+    """
+    for path in files:
+        try:
+            with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+                yield from reader(file, reader_schema=columns)
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            raise UsageError(unreadable.format(path=path, reason=reason_of(error))) from None

@@ -36,16 +36,25 @@ def watched() -> Iterator[list[int]]:
             os.write(2, f"{WAITING.format(calls=calls)}\n".encode())
         raise KeyboardInterrupt
 
+    with handled(stop):
+        yield came
+
+
+@contextmanager
+def handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Give both signals to `handler` as long as the block lasts; only the main thread can.
+
+    A signal that whoever started us has set to be ignored, as nohup and a shell's & do, stays so.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield came
+        yield
         return
-    # Whoever started us may have set them to be ignored, as nohup and a shell's & do.
     before = {each: signal.getsignal(each) for each in _SIGNALS}
-    ours = [each for each, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    ours = [each for each, former in before.items() if former not in (signal.SIG_IGN, None)]
     for each in ours:
-        signal.signal(each, stop)
+        signal.signal(each, handler)
     try:
-        yield came
+        yield
     finally:
         for each in ours:
             signal.signal(each, before[each])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from schemas.errors import RecordError, RecordStage, RuleError, quoted
-from schemas.jsontext import check_surrogates, compact_json, derived_id, read_object
+from schemas.jsontext import check_surrogates, compact_json, derived_id, is_writable, read_object
 from schemas.names import camel, near_miss
 from schemas.record import Record
 
@@ -165,15 +165,7 @@ def _id_text(value: object) -> str | None:
         value = str(value)
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_ID_CHARACTERS:
         return None
-    return value if _is_writable(value) else None
-
-
-def _is_writable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return value if is_writable(value) else None
 
 
 def _check_id(value: object, field: str) -> None:

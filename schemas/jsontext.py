@@ -65,6 +65,15 @@ def check_surrogates(value: dict[str, object], body: bytes) -> None:
         ) from None
 
 
+def is_writable(text: str) -> bool:
+    """Whether UTF-8 can say the text: a lone surrogate it cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def canonical_json(record: Mapping[str, object]) -> str:
     """The object as JSON that does not depend on the order of keys or the white space it was written with."""
     return _CANONICAL.encode(record)
@@ -172,11 +181,11 @@ def _surrogate_path(value: dict[str, object]) -> str:
     stack: list[tuple[str, object]] = [("", value)]
     while stack:
         path, item = stack.pop()
-        if isinstance(item, str) and not _encodable(item):
+        if isinstance(item, str) and not is_writable(item):
             return quoted(path)
         if isinstance(item, dict):
             for name in item:
-                if not _encodable(name):
+                if not is_writable(name):
                     return f"the key {quoted(name)} of {quoted(path) if path else 'the record'}"
             stack.extend(
                 (f"{path}.{name}" if path else name, child) for name, child in reversed(item.items())
@@ -184,11 +193,3 @@ def _surrogate_path(value: dict[str, object]) -> str:
         elif isinstance(item, list):
             stack.extend((f"{path}[{i}]", item[i]) for i in reversed(range(len(item))))
     return "the record"
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -15,6 +15,7 @@ from pipeline.emulator.calls import Origin, Received
 from pipeline.emulator.status import Refusal, bad_request, refuse
 from pipeline.emulator.usercontext import check_user_context, take_user_context
 from pipeline.emulator.validation import Violation
+from schemas.jsontext import is_writable
 
 _LONGEST_NAME = 80  # characters of an unknown name that are repeated to the caller
 _WANTED = {
@@ -97,7 +98,7 @@ def _field(field: Any, value: object, path: str) -> Iterator[Violation]:
             return
         for key, entry in value.items():
             here = f"{path}[{json.dumps(key[:_LONGEST_NAME])}]"
-            if not isinstance(entry, str) or not _is_writable(key + entry):
+            if not isinstance(entry, str) or not is_writable(key + entry):
                 yield here, "Must be a string of whole characters under a key of such."
     elif not isinstance(value, list):
         yield path, f"Must be a list, not {_kind(value)}."
@@ -112,7 +113,7 @@ def _single(field: Any, value: object, path: str) -> Iterator[Violation]:
     elif field.type == field.TYPE_STRING:
         if not isinstance(value, str):
             yield path, f"Must be a string, not {_kind(value)}."
-        elif not _is_writable(value):
+        elif not is_writable(value):
             yield path, "Must not hold half of a surrogate pair."
     elif not _is_scalar(field, value):
         wanted = "a value of its enum" if field.enum_type else _WANTED.get(field.cpp_type, "a number")
@@ -127,14 +128,6 @@ def _is_scalar(field: Any, value: object) -> bool:
     try:
         json_format.ParseDict({field.name: value}, GetMessageClass(field.containing_type)())
     except json_format.ParseError:
-        return False
-    return True
-
-
-def _is_writable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
         return False
     return True
 

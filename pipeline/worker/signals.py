@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pipeline.stopping import handled
+
 FIRST = "Stopping: what has begun is finished and acknowledged; a second signal ends it at once.\n"
 SECOND = "Ended at once; what was not acknowledged comes again.\n"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
@@ -29,16 +28,5 @@ def noted() -> Iterator[list[int]]:
             os._exit(1)
         came.append(signum)
 
-    if threading.current_thread() is not threading.main_thread():
+    with handled(note):
         yield came
-        return
-    # Whoever started us may have set them to be ignored, as nohup and a shell's & do.
-    before = {each: signal.getsignal(each) for each in _SIGNALS}
-    ours = [each for each, handler in before.items() if handler not in (signal.SIG_IGN, None)]
-    for each in ours:
-        signal.signal(each, note)
-    try:
-        yield came
-    finally:
-        for each in ours:
-            signal.signal(each, before[each])

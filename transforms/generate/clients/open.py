@@ -15,7 +15,8 @@ def open_client(settings: CallSettings) -> Client:
     Raises:
         SetupError: There are no credentials, or the settings name a server or a version that can't be called.
     """
-    if not settings.secure and not _is_loopback(settings.endpoint):
+    host = settings.endpoint.rpartition(":")[0].strip("[]")
+    if not settings.secure and not is_loopback(host):
         raise SetupError(f"{settings.endpoint} is not on this machine: calls without TLS stay on loopback.")
     if settings.transport == "rest":
         from transforms.generate.clients.rest_client import RestClient
@@ -28,8 +29,8 @@ def open_client(settings: CallSettings) -> Client:
     return GrpcClient(settings)
 
 
-def _is_loopback(endpoint: str) -> bool:
-    host = endpoint.rpartition(":")[0].strip("[]")
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address, without brackets, is this machine itself."""
     if host.lower() == "localhost":
         return True
     try:
