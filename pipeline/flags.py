@@ -32,6 +32,13 @@ class FlagParser(argparse.ArgumentParser):
         """Raise what is wrong as one sentence."""
         raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` lists the flags.")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, but refuse `--flag=--`: Python's parser makes an empty list of it, whatever the flag takes."""
+        for text in args or ():
+            if text.startswith("--") and text.endswith("=--"):
+                self.error(f"argument {text[:-3]}: the value -- makes no sense")
+        return super().parse_known_args(args, namespace)
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, and name the nearest flag to one that there is not."""
         flags, stray = self.parse_known_args(args, namespace)

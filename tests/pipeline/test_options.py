@@ -476,6 +476,8 @@ WORDS = st.one_of(st.builds("{}={}".format, st.sampled_from(FLAGS), VALUES), st.
 @given(st.lists(WORDS, max_size=6), st.booleans())
 @example(["--endpoint=https://[::1"], True)
 @example(["--emulator_flags=\\"], True)
+@example(["--emulator_flags=--"], True)
+@example(["--max_in_flight=--"], True)
 def test_no_command_line_gives_anything_but_options_or_a_sentence(words: list[str], with_least: bool) -> None:
     ended: BaseException | None = None
     try:
