@@ -33,7 +33,7 @@ class FlagParser(argparse.ArgumentParser):
         raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` lists the flags.")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, but refuse `--flag=--`: Python's parser makes an empty list of it, whatever the flag takes."""
+        """Parse, but refuse `--flag=--`, of which Python's parser makes a list, whatever the flag takes."""
         for text in args or ():
             if text.startswith("--") and text.endswith("=--"):
                 self.error(f"argument {text[:-3]}: the value -- makes no sense")
