@@ -58,6 +58,7 @@ def run_worker(options: RunOptions, started: float) -> int:
         )
     pacing = pacing_of(options, beam_options)
     ledger = ledger_of(options, beam_options)
+    preflight.check_budget_of_checks(options, ledger)
     preflight.check_storage((options.output,))
     directory.check(options.output, overwrite=options.overwrite, append=options.append)
     if options.endpoint is not None and options.endpoint.secure:

@@ -499,6 +499,13 @@ def test_flags_that_suit_no_worker_are_refused(tmp_path, flag, says):
     assert says in refused(f"--output={tmp_path / 'out'}", subscription, flag)
 
 
+def test_a_budget_over_answers_and_checks_that_nothing_counts_is_refused(tmp_path):
+    subscription = "--input_subscription=projects/demo-project/subscriptions/questions"
+    flags = ["--check_grounding", "--max_requests=5", "--ledger=none"]
+    assert "--ledger" in refused(f"--output={tmp_path / 'out'}", subscription, *flags)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_topic_alone_is_refused(tmp_path):
     topic = "--input_topic=projects/demo-project/topics/questions"
     assert "--input_subscription" in refused(f"--output={tmp_path / 'out'}", topic)
