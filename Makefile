@@ -19,7 +19,7 @@ $(STAMP): setup.py constraints.txt
 	@touch $(STAMP)
 
 demo: $(STAMP)
-	@$(BIN)/python -m pipeline.demo
+	@$(BIN)/python -m groundrows.pipeline.commands.demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest tests
@@ -33,12 +33,12 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks
 
 template: $(STAMP)
-	@$(BIN)/python -m pipeline.flex_template --project=$(PROJECT) --region=$(REGION) --bucket=$(BUCKET)
+	@$(BIN)/python -m groundrows.pipeline.deploy.flex_template --project=$(PROJECT) --region=$(REGION) --bucket=$(BUCKET)
 
 # What is derived from the flags and the schemas, and committed; tests say when it is out of date.
 reference: $(STAMP)
-	$(BIN)/python -m pipeline.reference
-	$(BIN)/python -m pipeline.flex_template --write
+	$(BIN)/python -m groundrows.pipeline.deploy.reference
+	$(BIN)/python -m groundrows.pipeline.deploy.flex_template --write
 
 clean:
 	rm -rf .venv out build dist *.egg-info

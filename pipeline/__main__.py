@@ -2,7 +2,7 @@
 
 import sys
 
-from pipeline.cli import main
+from groundrows.pipeline.cli import main
 
 sys.argv.insert(1, "run")
 sys.exit(main())

@@ -11,8 +11,8 @@ import select
 import sys
 from collections.abc import Callable, Sequence
 
-from pipeline import stopping
-from pipeline.errors import UsageError, one_line
+from groundrows.pipeline.errors import UsageError, one_line
+from groundrows.pipeline.run import stopping
 
 USAGE = """\
 usage: groundrows COMMAND [FLAGS]
@@ -90,7 +90,7 @@ def _ended_by(error: BaseException, signals: list[int]) -> int:
         return 2
     if os.environ.get("GROUNDROWS_TRACEBACK"):
         raise error
-    from pipeline.sentences import sentence_of
+    from groundrows.pipeline.sentences import sentence_of
 
     print(one_line(sentence_of(error)), file=sys.stderr)
     return 1
@@ -117,56 +117,56 @@ def _wants_help(argv: list[str]) -> bool:
 
 def _run(argv: list[str]) -> int:
     if _wants_help(argv):
-        from pipeline.options import run_parser
+        from groundrows.pipeline.options.run import run_parser
 
         run_parser().print_help()
         return 0
-    from pipeline.main import run
+    from groundrows.pipeline.run.session import run
 
     return run(argv)
 
 
 def _plan(argv: list[str]) -> int:
     if _wants_help(argv):
-        from pipeline.plan_options import plan_parser
+        from groundrows.pipeline.options.plan import plan_parser
 
         plan_parser().print_help()
         return 0
-    from pipeline.plan import plan
+    from groundrows.pipeline.commands.plan import plan
 
     return plan(argv)
 
 
 def _replay(argv: list[str]) -> int:
     if _wants_help(argv):
-        from pipeline.replay_options import replay_parser
+        from groundrows.pipeline.options.replay import replay_parser
 
         replay_parser().print_help()
         return 0
-    from pipeline.replay import replay
+    from groundrows.pipeline.commands.replay import replay
 
     return replay(argv)
 
 
 def _ledger(argv: list[str]) -> int:
     if _wants_help(argv):
-        from pipeline.ledger_options import ledger_parser
+        from groundrows.pipeline.options.ledger import ledger_parser
 
         ledger_parser().print_help()
         return 0
-    from pipeline.ledger_report import ledger
+    from groundrows.pipeline.commands.ledger import ledger
 
     return ledger(argv)
 
 
 def _report(argv: list[str]) -> int:
     if _wants_help(argv):
-        from pipeline.report.options import report_parser
+        from groundrows.pipeline.options.report import report_parser
 
         report_parser().print_help()
         return 0
     try:
-        from pipeline.report.command import main as report
+        from groundrows.pipeline.commands.report import main as report
     except ModuleNotFoundError as missing:
         raise UsageError(
             f"A report needs the package {missing.name}: install groundrows[report], which brings it."
@@ -175,7 +175,7 @@ def _report(argv: list[str]) -> int:
 
 
 def _sql(argv: list[str]) -> int:
-    from pipeline.sql_command import sql, sql_parser
+    from groundrows.pipeline.commands.sql import sql, sql_parser
 
     if _wants_help(argv):
         sql_parser().print_help()
@@ -184,7 +184,7 @@ def _sql(argv: list[str]) -> int:
 
 
 def _completion(argv: list[str]) -> int:
-    from pipeline.completion import HELP, completion
+    from groundrows.pipeline.commands.completion import HELP, completion
 
     if _wants_help(argv):
         print(HELP, end="")
@@ -193,7 +193,7 @@ def _completion(argv: list[str]) -> int:
 
 
 def _emulator(argv: list[str]) -> int:
-    from pipeline.emulator.__main__ import main as emulate
+    from groundrows.pipeline.emulator.__main__ import main as emulate
 
     return emulate(argv)
 

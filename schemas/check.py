@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from schemas import rules
-from schemas.build import add_facts, lay_labels
-from schemas.errors import RuleError, quoted
-from schemas.fields import Names, read_fields, spellings
-from schemas.fill import fill, wrong_type
-from schemas.messages import ApiVersion, Pb, message_version, request_class
-from schemas.question import Question
-from schemas.record import Record
+from groundrows.schemas.discoveryengine import rules
+from groundrows.schemas.discoveryengine.build import add_facts, lay_labels
+from groundrows.schemas.discoveryengine.fill import fill, wrong_type
+from groundrows.schemas.discoveryengine.messages import ApiVersion, Pb, message_version, request_class
+from groundrows.schemas.errors import RuleError, quoted
+from groundrows.schemas.fields import Names, read_fields, spellings
+from groundrows.schemas.question import Question
+from groundrows.schemas.record import Record
 
 _FIXED = ("answer_candidate", "facts", "grounding_spec", "citation_threshold", "user_labels", "metadata")
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})

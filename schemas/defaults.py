@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.build import SHARED_FIELDS, lay_over, user_context_of
-from schemas.errors import RuleError, quoted
-from schemas.fill import field_names
-from schemas.jsontext import check_surrogates, compact_json, read_object
-from schemas.messages import message_version, request_class
-from schemas.names import camel, nearest
+from groundrows.schemas.discoveryengine.build import SHARED_FIELDS, lay_over, user_context_of
+from groundrows.schemas.discoveryengine.fill import field_names
+from groundrows.schemas.discoveryengine.messages import message_version, request_class
+from groundrows.schemas.errors import RuleError, quoted
+from groundrows.schemas.jsontext import check_surrogates, compact_json, read_object
+from groundrows.schemas.names import camel, nearest
 
 
 @dataclass(frozen=True, slots=True)

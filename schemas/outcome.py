@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from schemas.messages import Method
-from schemas.question import Question
+from groundrows.schemas.discoveryengine.messages import Method
+from groundrows.schemas.question import Question
 
 Stage = Literal["read", "parse", "validate", "generate", "flatten", "check"]
 Skip = Literal["duplicate", "already_answered"]

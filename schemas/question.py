@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from schemas.build import SHARED_FIELDS, add_content, lay_contents, lay_over, user_context_of
-from schemas.defaults import Defaults
-from schemas.errors import RuleError, quoted
-from schemas.fields import Names, read_fields, spellings
-from schemas.jsontext import compact_json
-from schemas.messages import ApiVersion, Method, Pb, message_version, request_class
-from schemas.record import Record
-from schemas.rules import text_of
-from schemas.template import Part, fill_template, template_fields, template_parts
-from schemas.turns import question_text, read_turns
+from groundrows.schemas.defaults import Defaults
+from groundrows.schemas.discoveryengine.build import (
+    SHARED_FIELDS,
+    add_content,
+    lay_contents,
+    lay_over,
+    user_context_of,
+)
+from groundrows.schemas.discoveryengine.messages import ApiVersion, Method, Pb, message_version, request_class
+from groundrows.schemas.discoveryengine.rules import text_of
+from groundrows.schemas.errors import RuleError, quoted
+from groundrows.schemas.fields import Names, read_fields, spellings
+from groundrows.schemas.jsontext import compact_json
+from groundrows.schemas.record import Record
+from groundrows.schemas.template import Part, fill_template, template_fields, template_parts
+from groundrows.schemas.turns import question_text, read_turns
 
 _ASKING = ("question", "turns", "contents")
 # Known under their own names only; `question` and `id` may be renamed.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeVar, dataclass_transform
 
-from schemas.encoding import MisfitError, Put, record_put, row_put
-from schemas.tables import SCHEMAS
+from groundrows.schemas.encoding import MisfitError, Put, record_put, row_put
+from groundrows.schemas.tables import SCHEMAS
 
 
 class RowError(ValueError):

@@ -15,7 +15,7 @@ TABLES: tuple[str, ...] = ("answers", "support_chunks", "claim_supports", "groun
 
 
 def _load(table: str) -> dict[str, Any]:
-    text = resources.files("schemas").joinpath(f"{table}.avsc").read_text(encoding="utf-8")
+    text = resources.files("groundrows.schemas").joinpath(f"{table}.avsc").read_text(encoding="utf-8")
     parsed: dict[str, Any] = fastavro.parse_schema(json.loads(text))
     return parsed
 

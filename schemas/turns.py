@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.build import lay_instruction
-from schemas.errors import RuleError, quoted
-from schemas.fill import wrong_type
-from schemas.messages import Pb
-from schemas.names import nearest
+from groundrows.schemas.discoveryengine.build import lay_instruction
+from groundrows.schemas.discoveryengine.fill import wrong_type
+from groundrows.schemas.discoveryengine.messages import Pb
+from groundrows.schemas.errors import RuleError, quoted
+from groundrows.schemas.names import nearest
 
 _SPELLINGS = {
     "text": "text",

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from schemas.rows import Row
-from schemas.tables import SCHEMAS
+from groundrows.schemas.rows import Row
+from groundrows.schemas.tables import SCHEMAS
 
 TIME_COLUMNS = ("answered_at", "failed_at", "checked_at")
 """Every table has one of these, which partitions it."""

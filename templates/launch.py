@@ -2,7 +2,7 @@
 
 import sys
 
-from pipeline.launch import main
+from groundrows.pipeline.deploy.launch import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from tests.services import SERVICES, missed, redis_server, run_must_fail
+from tests.support.services import SERVICES, missed, redis_server, run_must_fail
 
 
 @pytest.fixture(scope="session")

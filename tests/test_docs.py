@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import COMMANDS
-from pipeline.reference import PAGES, whole_set_of_flags
-from tests.services import need, pubsub_emulator
+from groundrows.pipeline.cli import COMMANDS
+from groundrows.pipeline.deploy.reference import PAGES, whole_set_of_flags
+from tests.support.paths import ROOT
+from tests.support.services import need, pubsub_emulator
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(sh|python)( pubsub)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANY_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -31,7 +31,16 @@ RUNNING = [document for document in DOCUMENTS if blocks(document)]
 
 def copy_of_the_house(folder: Path) -> Path:
     """What the blocks write goes into a folder beside the sources, which they find as a user would."""
-    for name in ("Makefile", "setup.py", "constraints.txt", "pipeline", "transforms", "schemas", "templates"):
+    for name in (
+        "Makefile",
+        "setup.py",
+        "constraints.txt",
+        "groundrows",
+        "pipeline",
+        "transforms",
+        "schemas",
+        "templates",
+    ):
         (folder / name).symlink_to(ROOT / name)
     virtual = folder / ".venv"
     virtual.mkdir()
@@ -102,5 +111,5 @@ def test_its_links_lead_somewhere(document):
 @pytest.mark.parametrize("name", PAGES)
 def test_the_reference_is_what_the_code_says(name):
     assert (ROOT / "docs" / name).read_text(encoding="utf-8") == PAGES[name](), (
-        "run `python -m pipeline.reference`"
+        "run `python -m groundrows.pipeline.deploy.reference`"
     )

@@ -10,18 +10,18 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from google.protobuf.message import DecodeError
 
-from schemas.check import check_request
-from schemas.errors import RuleError
-from schemas.messages import response_class
-from schemas.outcome import Answer, Failure, Outcome
-from schemas.question import Question
-from transforms.candidate import answer_id_of, numbered, text_of
-from transforms.generate.clients.open import open_client
-from transforms.generate.pacing.open import open_pacer
-from transforms.generate.settings import CallSettings
-from transforms.generate.shared import ClientOf, PacerOf
-from transforms.generate.stage import CHECKS, GenerateAnswers
-from transforms.values import source_metadata
+from groundrows.schemas.check import check_request
+from groundrows.schemas.discoveryengine.messages import response_class
+from groundrows.schemas.errors import RuleError
+from groundrows.schemas.outcome import Answer, Failure, Outcome
+from groundrows.schemas.question import Question
+from groundrows.transforms.generate.calling.shared import ClientOf, PacerOf
+from groundrows.transforms.generate.clients.open import open_client
+from groundrows.transforms.generate.pacing.open import open_pacer
+from groundrows.transforms.generate.settings import CallSettings
+from groundrows.transforms.generate.stage import CHECKS, GenerateAnswers
+from groundrows.transforms.rows.candidate import answer_id_of, numbered, text_of
+from groundrows.transforms.rows.values import source_metadata
 
 CHECKED = "checked"
 REFUSED = "refused"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
-from schemas.check import CheckSettings, parse_check
-from schemas.errors import RecordError
-from schemas.jsontext import derived_id
-from schemas.outcome import Failure
-from schemas.question import Question, RecordSettings, parse_question
-from schemas.record import Record
+from groundrows.schemas.check import CheckSettings, parse_check
+from groundrows.schemas.errors import RecordError
+from groundrows.schemas.jsontext import derived_id
+from groundrows.schemas.outcome import Failure
+from groundrows.schemas.question import Question, RecordSettings, parse_question
+from groundrows.schemas.record import Record
 
 QUESTIONS = "questions"
 FAILURES = "failures"

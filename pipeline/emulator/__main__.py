@@ -1,4 +1,4 @@
-"""`python -m pipeline.emulator`: the emulator as a process of its own."""
+"""`python -m groundrows.pipeline.emulator`: the emulator as a process of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 from typing import NoReturn
 
-from pipeline.emulator.options import add_flags, from_args
+from groundrows.pipeline.emulator.options import add_flags, from_args
 
 EXAMPLE = """\
 example:
@@ -50,9 +50,9 @@ def main(argv: list[str]) -> int:
         return 2
 
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's own log would stand between the sentences
-    from pipeline.emulator.ports import PortInUseError
-    from pipeline.emulator.server import serve
-    from pipeline.emulator.service import Service
+    from groundrows.pipeline.emulator.ports import PortInUseError
+    from groundrows.pipeline.emulator.server import serve
+    from groundrows.pipeline.emulator.service import Service
 
     try:
         asyncio.run(serve(options, Service(options)))

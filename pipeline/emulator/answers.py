@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from pipeline.emulator import media, websearch
-from pipeline.emulator.candidates import CANDIDATE_WORDS, wanted_candidates
-from pipeline.emulator.messages import FactChunk, Response, Retrieved, user_turns
-from pipeline.emulator.retrieval import Hit, Passage, Query, SentenceIndex, to_query, without
-from pipeline.emulator.text import sentences, words
+from groundrows.pipeline.emulator import media, websearch
+from groundrows.pipeline.emulator.candidates import CANDIDATE_WORDS, wanted_candidates
+from groundrows.pipeline.emulator.messages import FactChunk, Response, Retrieved, user_turns
+from groundrows.pipeline.emulator.retrieval import Hit, Passage, Query, SentenceIndex, to_query, without
+from groundrows.pipeline.emulator.text import sentences, words
 
 NOTHING_FOUND = "The sources hold nothing that answers this question."
 UNGROUNDED = "This answer is not grounded: no source was consulted for it."

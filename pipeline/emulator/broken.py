@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pipeline.emulator.messages import Response
-from pipeline.emulator.streaming import serialized_parts
+from groundrows.pipeline.emulator.messages import Response
+from groundrows.pipeline.emulator.streaming import serialized_parts
 
 OVERSIZED_BYTES = 6 * 1024 * 1024  # above gRPC's default receive limit of 4 MiB
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pipeline.emulator.broken import OVERSIZED_BYTES
-from pipeline.emulator.messages import CheckResponse
+from groundrows.pipeline.emulator.broken import OVERSIZED_BYTES
+from groundrows.pipeline.emulator.messages import CheckResponse
 
 # Neither is a response: a field that claims more bytes than follow, and a claim's text that is no UTF-8.
 _UNDECODABLE = (b"\x22\x7f\x1a", b"\x22\x04\x1a\x02\xc3\x28")

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from pipeline.emulator.calls import Origin
+from groundrows.pipeline.emulator.calls import Origin
 
 
 class CallLog:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipeline.emulator.status import Refusal
-from schemas.messages import ApiVersion, Pb, request_class
+from groundrows.pipeline.emulator.status import Refusal
+from groundrows.schemas.discoveryengine.messages import ApiVersion, Pb, request_class
 
 MethodName = Literal["GenerateGroundedContent", "StreamGenerateGroundedContent", "CheckGrounding"]
 GrpcVersion = Literal["v1", "v1beta"]  # v1alpha is REST alone

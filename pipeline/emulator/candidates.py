@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.emulator.text import words
+from groundrows.pipeline.emulator.text import words
 
 CANDIDATE_WORDS = frozenset({"candidate"})  # as `words` folds them
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from pipeline.emulator.grounding_check import check
-from pipeline.emulator.messages import CheckRequest, Response, Retrieved
-from pipeline.emulator.streaming import serialized_parts
+from groundrows.pipeline.emulator.grounding_check import check
+from groundrows.pipeline.emulator.messages import CheckRequest, Response, Retrieved
+from groundrows.pipeline.emulator.streaming import serialized_parts
 
 CLAIMS = (
     "A measuring run asks the same kind of question many times over.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from pathlib import Path
 
-from pipeline.emulator.retrieval import Passage
-from pipeline.emulator.text import sentences
+from groundrows.pipeline.emulator.retrieval import Passage
+from groundrows.pipeline.emulator.text import sentences
 
 BUNDLED = Path(__file__).parent / "corpus"
 SENTENCES_PER_PASSAGE = 3

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.emulator.messages import CheckResponse, FactChunk
-from pipeline.emulator.text import sentences, words
+from groundrows.pipeline.emulator.messages import CheckResponse, FactChunk
+from groundrows.pipeline.emulator.text import sentences, words
 
 DEFAULT_THRESHOLD = 0.6
 # A sentence of fewer words that carry a subject says nothing that could be checked.

@@ -11,10 +11,10 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from pipeline.emulator.calls import GrpcVersion, MethodName, Origin, Received
-from pipeline.emulator.disconnect import cut_connection
-from pipeline.emulator.service import Service
-from pipeline.emulator.status import Refusal, refuse
+from groundrows.pipeline.emulator.calls import GrpcVersion, MethodName, Origin, Received
+from groundrows.pipeline.emulator.disconnect import cut_connection
+from groundrows.pipeline.emulator.service import Service
+from groundrows.pipeline.emulator.status import Refusal, refuse
 
 
 def handlers(service: Service, stopping: asyncio.Event) -> tuple[Any, ...]:

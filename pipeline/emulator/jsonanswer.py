@@ -8,9 +8,9 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-from pipeline.emulator.calls import MethodName
-from pipeline.emulator.messages import CheckResponse, Response
-from pipeline.emulator.status import Refusal
+from groundrows.pipeline.emulator.calls import MethodName
+from groundrows.pipeline.emulator.messages import CheckResponse, Response
+from groundrows.pipeline.emulator.status import Refusal
 
 # Imported for the sake of its messages: an error's details are looked up among those that are loaded.
 assert error_details_pb2

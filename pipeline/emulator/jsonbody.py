@@ -11,11 +11,11 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from pipeline.emulator.calls import Origin, Received
-from pipeline.emulator.status import Refusal, bad_request, refuse
-from pipeline.emulator.usercontext import check_user_context, take_user_context
-from pipeline.emulator.validation import Violation
-from schemas.jsontext import is_writable
+from groundrows.pipeline.emulator.calls import Origin, Received
+from groundrows.pipeline.emulator.status import Refusal, bad_request, refuse
+from groundrows.pipeline.emulator.usercontext import check_user_context, take_user_context
+from groundrows.pipeline.emulator.validation import Violation
+from groundrows.schemas.jsontext import is_writable
 
 _LONGEST_NAME = 80  # characters of an unknown name that are repeated to the caller
 _WANTED = {

@@ -6,8 +6,8 @@ from base64 import urlsafe_b64encode
 from hashlib import blake2b
 from typing import Any
 
-from pipeline.emulator.retrieval import Query, without
-from pipeline.emulator.text import words
+from groundrows.pipeline.emulator.retrieval import Query, without
+from groundrows.pipeline.emulator.text import words
 
 IMAGE_WORDS = frozenset({"image", "photo", "picture"})
 VIDEO_WORDS = frozenset({"clip", "video"})

@@ -11,7 +11,7 @@ from typing import Any
 
 from google.protobuf import message_factory
 
-from schemas.messages import request_class, response_class
+from groundrows.schemas.discoveryengine.messages import request_class, response_class
 
 Request = request_class("v1beta")
 Response = response_class("v1beta")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipeline.emulator.faults import parse_faults
-from pipeline.emulator.latency import Latency, parse_latency
+from groundrows.pipeline.emulator.faults import parse_faults
+from groundrows.pipeline.emulator.latency import Latency, parse_latency
 
 
 @dataclass(frozen=True, slots=True)

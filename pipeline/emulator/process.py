@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import groundrows
+
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
-_ROOT = Path(__file__).resolve().parents[2]
+# Whatever the package was found by, the child finds it too.
+_ROOT = Path(groundrows.__file__).parents[1]
 _READY = "ready on "
 _REST = "REST on "
 
@@ -75,7 +78,7 @@ def _child(flags: tuple[str, ...], stderr: IO[bytes]) -> subprocess.Popen[bytes]
     path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
         # -P: a directory called pipeline in the working directory must not be taken for this package.
-        [sys.executable, "-P", "-m", "pipeline.emulator", "--exit_with_parent", *flags],
+        [sys.executable, "-P", "-m", "groundrows.pipeline.emulator", "--exit_with_parent", *flags],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Protocol
 
-from pipeline.emulator.broken import break_parts, break_response
-from pipeline.emulator.broken_check import break_check
-from pipeline.emulator.calls import Ending, Origin, Reply
-from pipeline.emulator.canned import canned_answer, canned_check, canned_stream
-from pipeline.emulator.faults import BROKEN, ERRORS, Fault
-from pipeline.emulator.grounding_check import check
-from pipeline.emulator.latency import Latency
-from pipeline.emulator.status import Refusal, refuse
-from pipeline.emulator.streaming import parts_of
+from groundrows.pipeline.emulator.broken import break_parts, break_response
+from groundrows.pipeline.emulator.broken_check import break_check
+from groundrows.pipeline.emulator.calls import Ending, Origin, Reply
+from groundrows.pipeline.emulator.canned import canned_answer, canned_check, canned_stream
+from groundrows.pipeline.emulator.faults import BROKEN, ERRORS, Fault
+from groundrows.pipeline.emulator.grounding_check import check
+from groundrows.pipeline.emulator.latency import Latency
+from groundrows.pipeline.emulator.status import Refusal, refuse
+from groundrows.pipeline.emulator.streaming import parts_of
 
 SLOW_FACTOR = 10
 SLOW_AT_LEAST_SECONDS = 1.0  # so that a slow call is slow where the others take no time at all

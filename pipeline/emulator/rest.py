@@ -9,13 +9,13 @@ from typing import cast
 
 from aiohttp import web
 
-from pipeline.emulator.calls import MethodName, Origin, Reply
-from pipeline.emulator.jsonanswer import error_json, response_json
-from pipeline.emulator.jsonbody import read_json
-from pipeline.emulator.ports import PortInUseError
-from pipeline.emulator.service import Service
-from pipeline.emulator.status import Refusal, refuse
-from schemas.messages import ApiVersion
+from groundrows.pipeline.emulator.calls import MethodName, Origin, Reply
+from groundrows.pipeline.emulator.jsonanswer import error_json, response_json
+from groundrows.pipeline.emulator.jsonbody import read_json
+from groundrows.pipeline.emulator.ports import PortInUseError
+from groundrows.pipeline.emulator.service import Service
+from groundrows.pipeline.emulator.status import Refusal, refuse
+from groundrows.schemas.discoveryengine.messages import ApiVersion
 
 # The HTTP status of each code, by google.rpc's own table.
 HTTP_STATUS = {

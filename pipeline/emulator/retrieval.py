@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from rank_bm25 import BM25Plus
 
-from pipeline.emulator.text import words
+from groundrows.pipeline.emulator.text import words
 
 # Earlier turns only say what "it" in the last one means: all of them together weigh half of it.
 EARLIER_WEIGHT = 0.5

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 import grpc
 import grpc.aio
 
-from pipeline.emulator.grpcside import handlers
-from pipeline.emulator.options import EmulatorOptions
-from pipeline.emulator.ports import PortInUseError
-from pipeline.emulator.service import Service
+from groundrows.pipeline.emulator.grpcside import handlers
+from groundrows.pipeline.emulator.options import EmulatorOptions
+from groundrows.pipeline.emulator.ports import PortInUseError
+from groundrows.pipeline.emulator.service import Service
 
 GRACE_SECONDS = 2.0
 _OPTIONS = (
@@ -50,7 +50,7 @@ async def serve(options: EmulatorOptions, service: Service) -> None:
     stops: list[Callable[[], Awaitable[None]]] = [lambda: server.stop(GRACE_SECONDS)]
     if options.rest_port is not None:
         # As much as a start takes without it, so it is imported only where it is wanted.
-        from pipeline.emulator.rest import RestServer
+        from groundrows.pipeline.emulator.rest import RestServer
 
         rest = RestServer(service, stopping, GRACE_SECONDS, canned=options.answers == "canned")
         rest_port = await rest.start(options.rest_port)

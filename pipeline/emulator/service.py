@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pipeline.emulator.calllog import CallLog
-from pipeline.emulator.calls import Origin, Received, Reply
-from pipeline.emulator.faults import ERRORS, Fault, FaultMix
-from pipeline.emulator.limits import MinuteLimit, read_limits_file
-from pipeline.emulator.messages import user_turns
-from pipeline.emulator.options import EmulatorOptions
-from pipeline.emulator.replies import Answerer, Replies
-from pipeline.emulator.status import Refusal, bad_request, quota_exhausted
-from pipeline.emulator.validation import violations
+from groundrows.pipeline.emulator.calllog import CallLog
+from groundrows.pipeline.emulator.calls import Origin, Received, Reply
+from groundrows.pipeline.emulator.faults import ERRORS, Fault, FaultMix
+from groundrows.pipeline.emulator.limits import MinuteLimit, read_limits_file
+from groundrows.pipeline.emulator.messages import user_turns
+from groundrows.pipeline.emulator.options import EmulatorOptions
+from groundrows.pipeline.emulator.replies import Answerer, Replies
+from groundrows.pipeline.emulator.status import Refusal, bad_request, quota_exhausted
+from groundrows.pipeline.emulator.validation import violations
 
 
 class Service:
@@ -120,8 +120,8 @@ def _answerer(options: EmulatorOptions) -> Answerer | None:
     if options.answers == "canned":
         return None
     # Not needed, and not paid for, by a canned emulator: ranking brings numpy with it.
-    from pipeline.emulator.answers import Extractive
-    from pipeline.emulator.corpus import BUNDLED, load_passages
+    from groundrows.pipeline.emulator.answers import Extractive
+    from groundrows.pipeline.emulator.corpus import BUNDLED, load_passages
 
     return Extractive(load_passages(options.corpus or BUNDLED))
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 from zlib import crc32
 
-from pipeline.emulator.messages import Response, text_of
+from groundrows.pipeline.emulator.messages import Response, text_of
 
 # A sentence comes as its first word and at most so many further pieces, of so many words at least.
 MAX_PIECES = 4

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.emulator.validation import Violation
+from groundrows.pipeline.emulator.validation import Violation
 
 _SPELLINGS = ("userContext", "user_context")
 _LANGUAGE = ("languageCode", "language_code")

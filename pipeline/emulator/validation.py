@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs
 
-from pipeline.emulator.calls import Origin
-from pipeline.emulator.messages import text_of
-from pipeline.emulator.text import count_tokens
+from groundrows.pipeline.emulator.calls import Origin
+from groundrows.pipeline.emulator.messages import text_of
+from groundrows.pipeline.emulator.text import count_tokens
 
 MAX_SOURCES = 10
 MAX_FACTS = 100

@@ -9,8 +9,8 @@ from typing import Any
 
 import duckdb
 
-from pipeline.report.read import ANSWER, Run, whole_rows
-from pipeline.report.views import AnswerView, answer_view
+from groundrows.pipeline.report.read import ANSWER, Run, whole_rows
+from groundrows.pipeline.report.views import AnswerView, answer_view
 
 # Characters of text that shown answers may bring into the page together.
 MOST_TEXT = 6_000_000

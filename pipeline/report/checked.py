@@ -8,10 +8,10 @@ from typing import Any
 
 import duckdb
 
-from pipeline.report.attention import Attention, fitting
-from pipeline.report.read import Run, whole_rows
-from pipeline.report.text import cut
-from pipeline.report.views import (
+from groundrows.pipeline.report.attention import Attention, fitting
+from groundrows.pipeline.report.read import Run, whole_rows
+from groundrows.pipeline.report.text import cut
+from groundrows.pipeline.report.views import (
     LONGEST_ANSWER,
     LONGEST_METADATA,
     AnswerView,

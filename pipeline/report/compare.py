@@ -7,9 +7,9 @@ from typing import Any
 
 import duckdb
 
-from pipeline.report.figures import Bin
-from pipeline.report.read import ANSWER, Run, whole_rows
-from pipeline.report.text import cut
+from groundrows.pipeline.report.figures import Bin
+from groundrows.pipeline.report.read import ANSWER, Run, whole_rows
+from groundrows.pipeline.report.text import cut
 
 # A difference that two decimals show.
 TELLING = 0.005

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import duckdb
 from markupsafe import Markup
 
-from pipeline.report import figures, plots
-from pipeline.report.compare import Comparison
-from pipeline.report.figures import Bin, Checks, Latency, Timeline, Totals
-from pipeline.report.page import counted, milliseconds, number, score, share
-from pipeline.report.retrieval import Retrieval
+from groundrows.pipeline.report import figures, plots
+from groundrows.pipeline.report.compare import Comparison
+from groundrows.pipeline.report.document import counted, milliseconds, number, score, share
+from groundrows.pipeline.report.figures import Bin, Checks, Latency, Timeline, Totals
+from groundrows.pipeline.report.retrieval import Retrieval
 
 
 @dataclass(frozen=True, slots=True)

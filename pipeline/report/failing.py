@@ -8,11 +8,11 @@ from typing import Any
 
 import duckdb
 
-from pipeline.report.figures import FailureGroup, failure_groups
-from pipeline.report.page import counted
-from pipeline.report.read import Run, whole_rows
-from pipeline.report.replaying import replay_command
-from pipeline.report.text import cut
+from groundrows.pipeline.report.document import counted
+from groundrows.pipeline.report.figures import FailureGroup, failure_groups
+from groundrows.pipeline.report.read import Run, whole_rows
+from groundrows.pipeline.report.replaying import replay_command
+from groundrows.pipeline.report.text import cut
 
 LONGEST_RECORD = 4_000
 _EXAMPLE = ("question_id", "message", "attempts", "origin", "record")

@@ -9,16 +9,22 @@ from typing import Any
 
 import duckdb
 
-from pipeline.report import figures
-from pipeline.report.attention import Attention, attention
-from pipeline.report.checked import checked_attention
-from pipeline.report.compare import compare
-from pipeline.report.drawn import answer_plots, call_plots, change_plots, check_plots, threshold_plot
-from pipeline.report.failing import failure_views
-from pipeline.report.options import ReportOptions
-from pipeline.report.page import counted, duration, number, score, share
-from pipeline.report.read import Run
-from pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
+from groundrows.pipeline.options.report import ReportOptions
+from groundrows.pipeline.report import figures
+from groundrows.pipeline.report.attention import Attention, attention
+from groundrows.pipeline.report.checked import checked_attention
+from groundrows.pipeline.report.compare import compare
+from groundrows.pipeline.report.document import counted, duration, number, score, share
+from groundrows.pipeline.report.drawn import (
+    answer_plots,
+    call_plots,
+    change_plots,
+    check_plots,
+    threshold_plot,
+)
+from groundrows.pipeline.report.failing import failure_views
+from groundrows.pipeline.report.read import Run
+from groundrows.pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
 
 # Prompts shown on each side of the threshold.
 AROUND = 6

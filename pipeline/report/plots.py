@@ -12,7 +12,7 @@ from typing import Any
 
 import vl_convert
 
-from pipeline.report.figures import STEPS, Bin, Timeline
+from groundrows.pipeline.report.figures import STEPS, Bin, Timeline
 
 WIDTH = 300
 HEIGHT = 150

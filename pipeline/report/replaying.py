@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.replay_options import replay_parser
+from groundrows.pipeline.options.replay import replay_parser
 
 # A replay's own flags, one that matters on a terminal only, the ledger, which a replay finds by itself, and
 # those of streams, which a replay is not.

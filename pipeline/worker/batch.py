@@ -15,18 +15,18 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from fastavro import reader
 
-from pipeline import accounting
-from pipeline.files import make_directory, open_for_writing
-from pipeline.graph import Plan, add_steps
-from pipeline.output import Output
-from pipeline.quantiles import Sketches
-from pipeline.runner import empty_pipeline
-from pipeline.sinks import ROWS, RowFile
-from schemas.record import Record
-from schemas.rows import FailureRow
-from schemas.tables import TABLES
-from transforms.flatten import COUNTERS
-from transforms.generate.stage import CHECKS, NAMESPACE
+from groundrows.pipeline.run import accounting
+from groundrows.pipeline.run.graph import Plan, add_steps
+from groundrows.pipeline.run.quantiles import Sketches
+from groundrows.pipeline.run.runner import empty_pipeline
+from groundrows.pipeline.sinks.files import ROWS, RowFile
+from groundrows.pipeline.storage.files import make_directory, open_for_writing
+from groundrows.pipeline.storage.output import Output
+from groundrows.schemas.record import Record
+from groundrows.schemas.rows import FailureRow
+from groundrows.schemas.tables import TABLES
+from groundrows.transforms.generate.stage import CHECKS, NAMESPACE
+from groundrows.transforms.rows.flatten import COUNTERS
 
 Counters = Mapping[tuple[str, str], int]
 

@@ -17,11 +17,19 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline import output
-from pipeline.errors import UsageError
-from pipeline.files import check_name, delete, make_directory, move, open_for_writing, read_json, row_files
-from pipeline.output import Output
-from schemas.tables import TABLES
+from groundrows.pipeline.errors import UsageError
+from groundrows.pipeline.storage import output
+from groundrows.pipeline.storage.files import (
+    check_name,
+    delete,
+    make_directory,
+    move,
+    open_for_writing,
+    read_json,
+    row_files,
+)
+from groundrows.pipeline.storage.output import Output
+from groundrows.schemas.tables import TABLES
 
 MARK = "worker.json"
 

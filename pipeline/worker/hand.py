@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pipeline.worker.subscription import Received
-from schemas.record import Record
+from groundrows.pipeline.worker.subscription import Received
+from groundrows.schemas.record import Record
 
 # As long as Pub/Sub and Dataflow remember the ids that a publisher gives its messages.
 REMEMBERED_SECONDS = 600.0

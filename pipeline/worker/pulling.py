@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
-from pipeline.worker.hand import Hand, Held
-from pipeline.worker.subscription import PullError, Subscription, SubscriptionError
+from groundrows.pipeline.worker.hand import Hand, Held
+from groundrows.pipeline.worker.subscription import PullError, Subscription, SubscriptionError
 
 _LOGGER = logging.getLogger(__name__)
 _FULL_SECONDS = 0.1

@@ -11,26 +11,28 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
-from pipeline import accounting, output, preflight, progress, sinks
-from pipeline.calls import call_settings, forget_claims, ledger_of, own_emulator, pacing_of
-from pipeline.errors import UsageError
-from pipeline.options import RunOptions
-from pipeline.output import Output
-from pipeline.prepare import plan_of
-from pipeline.records import read_settings
-from pipeline.runner import empty_pipeline, tracebacks_hidden, tune_interpreter
-from pipeline.summary import for_people, run_json
-from pipeline.worker import directory, signals
-from pipeline.worker.batches import limits_for
-from pipeline.worker.failures_topic import FailuresTopic
-from pipeline.worker.subscription import Subscription
-from pipeline.worker.work import EndedBy, Task, Worker
-from schemas.rows import FailureRow
-from transforms.generate import shared
-from transforms.generate.clients.open import open_client
-from transforms.generate.engine import Engine
-from transforms.generate.pacing.open import open_pacer
-from transforms.generate.settings import CallSettings
+from groundrows.pipeline.errors import UsageError
+from groundrows.pipeline.options.run import RunOptions
+from groundrows.pipeline.run import accounting, preflight, progress
+from groundrows.pipeline.run.calls import call_settings, forget_claims, ledger_of, own_emulator, pacing_of
+from groundrows.pipeline.run.prepare import plan_of
+from groundrows.pipeline.run.records import read_settings
+from groundrows.pipeline.run.runner import empty_pipeline, tracebacks_hidden, tune_interpreter
+from groundrows.pipeline.run.summary import for_people, run_json
+from groundrows.pipeline.sinks import files as sinks
+from groundrows.pipeline.storage import output
+from groundrows.pipeline.storage.output import Output
+from groundrows.pipeline.worker import directory, signals
+from groundrows.pipeline.worker.gathering import limits_for
+from groundrows.pipeline.worker.publishing import FailuresTopic
+from groundrows.pipeline.worker.subscription import Subscription
+from groundrows.pipeline.worker.work import EndedBy, Task, Worker
+from groundrows.schemas.rows import FailureRow
+from groundrows.transforms.generate.calling import shared
+from groundrows.transforms.generate.calling.engine import Engine
+from groundrows.transforms.generate.clients.open import open_client
+from groundrows.transforms.generate.pacing.open import open_pacer
+from groundrows.transforms.generate.settings import CallSettings
 
 
 def run_worker(options: RunOptions, started: float) -> int:

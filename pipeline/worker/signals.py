@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.stopping import handled
+from groundrows.pipeline.run.stopping import handled
 
 FIRST = "Stopping: what has begun is finished and acknowledged; a second signal ends it at once.\n"
 SECOND = "Ended at once; what was not acknowledged comes again.\n"

@@ -20,10 +20,10 @@ from google.api_core.retry import Retry
 from google.cloud.pubsub_v1 import SubscriberClient
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
-from pipeline import preflight
-from pipeline.errors import UsageError, one_line
-from pipeline.pubsub import record_of
-from schemas.record import Record
+from groundrows.pipeline.errors import UsageError, one_line
+from groundrows.pipeline.run import preflight
+from groundrows.pipeline.sources.messages import record_of
+from groundrows.schemas.record import Record
 
 _LOGGER = logging.getLogger(__name__)
 

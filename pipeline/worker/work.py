@@ -13,17 +13,24 @@ from dataclasses import dataclass, field, replace
 from queue import Empty
 from typing import Literal
 
-from pipeline.graph import Plan
-from pipeline.quantiles import Sketches
-from pipeline.worker.batch import drop_failures, failures, measure, output_of_batch, publish, run_batch
-from pipeline.worker.batches import Gathering, Limits
-from pipeline.worker.failures_topic import FailuresTopicError
-from pipeline.worker.hand import Hand, Held
-from pipeline.worker.pulling import FAILING_SECONDS, Puller, kept
-from pipeline.worker.subscription import Subscription, SubscriptionError
-from schemas.rows import FailureRow
-from transforms.generate.errors import NOT_ATTEMPTED
-from transforms.generate.stage import NAMESPACE
+from groundrows.pipeline.run.graph import Plan
+from groundrows.pipeline.run.quantiles import Sketches
+from groundrows.pipeline.worker.batch import (
+    drop_failures,
+    failures,
+    measure,
+    output_of_batch,
+    publish,
+    run_batch,
+)
+from groundrows.pipeline.worker.gathering import Gathering, Limits
+from groundrows.pipeline.worker.hand import Hand, Held
+from groundrows.pipeline.worker.publishing import FailuresTopicError
+from groundrows.pipeline.worker.pulling import FAILING_SECONDS, Puller, kept
+from groundrows.pipeline.worker.subscription import Subscription, SubscriptionError
+from groundrows.schemas.rows import FailureRow
+from groundrows.transforms.generate.errors import NOT_ATTEMPTED
+from groundrows.transforms.generate.stage import NAMESPACE
 
 # A batch ends when its slowest question does; meanwhile the others keep the calls going.
 BATCHES_AT_ONCE = 3

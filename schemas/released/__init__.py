@@ -2,7 +2,7 @@
 
 Files that were written with a released schema are there for good, and so are the tables they were loaded
 into: the schemas of today must read the one and fit the other. A release adds a directory here, by
-`python -m schemas.released VERSION`; nothing in one is changed afterwards.
+`python -m groundrows.schemas.released VERSION`; nothing in one is changed afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.tables import TABLES
+from groundrows.schemas.tables import TABLES
 
 RELEASED = Path(__file__).resolve().parent
 CURRENT = RELEASED.parent

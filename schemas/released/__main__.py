@@ -1,16 +1,18 @@
-"""`python -m schemas.released VERSION`: note the schemas of today as those of a version."""
+"""`python -m groundrows.schemas.released VERSION`: note the schemas of today as those of a version."""
 
 from __future__ import annotations
 
 import sys
 
-from schemas.released import ReleaseError, release
+from groundrows.schemas.released import ReleaseError, release
 
 
 def main(argv: list[str]) -> int:
     """Release the schemas; returns the exit code."""
     if len(argv) != 1:
-        print("Give the version that is released: python -m schemas.released 1.2.3.", file=sys.stderr)
+        print(
+            "Give the version that is released: python -m groundrows.schemas.released 1.2.3.", file=sys.stderr
+        )
         return 2
     try:
         print(release(argv[0]))

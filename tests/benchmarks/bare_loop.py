@@ -13,11 +13,11 @@ import time
 import grpc
 import grpc.aio
 
-from schemas.defaults import load_defaults
-from schemas.messages import request_class, response_class
-from schemas.question import RecordSettings, parse_question
-from schemas.record import Record
-from schemas.request import with_location
+from groundrows.schemas.defaults import load_defaults
+from groundrows.schemas.discoveryengine.messages import request_class, response_class
+from groundrows.schemas.discoveryengine.request import with_location
+from groundrows.schemas.question import RecordSettings, parse_question
+from groundrows.schemas.record import Record
 from tests.benchmarks.tools import GOOGLE_SEARCH, LOCATION, middle_rate
 
 METHOD = "/google.cloud.discoveryengine.v1.GroundedGenerationService/GenerateGroundedContent"

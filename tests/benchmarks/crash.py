@@ -9,9 +9,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from pipeline.emulator.process import running_emulator
+from groundrows.pipeline.emulator.process import running_emulator
 from tests.benchmarks.tools import ROOT, Table, archive, calls, command, run_pipeline, verdict
-from tests.integration.runs import comparable, summary
+from tests.support.runs import comparable, summary
 
 RUNS = 20
 COUNT = 2_000

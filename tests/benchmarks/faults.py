@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.emulator.process import running_emulator
+from groundrows.pipeline.emulator.process import running_emulator
 from tests.benchmarks.tools import Table, archive, calls, run_pipeline, verdict
-from tests.integration.runs import rows as table_rows
+from tests.support.runs import rows as table_rows
 
 COUNT = 2_000
 MAX_ATTEMPTS = 5

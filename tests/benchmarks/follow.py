@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.emulator.process import running_emulator
+from groundrows.pipeline.emulator.process import running_emulator
 from tests.benchmarks.quota import busiest_minute
 from tests.benchmarks.tools import ROOT, Table, archive, calls, command, verdict
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import fastavro
 
-from pipeline.emulator.canned import canned_answer
-from pipeline.emulator.process import running_emulator
-from schemas.tables import SCHEMAS
+from groundrows.pipeline.emulator.canned import canned_answer
+from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.schemas.tables import SCHEMAS
+from groundrows.transforms.generate.ledger.base import Entry
+from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
 from tests.benchmarks.tools import Table, archive, run_pipeline, verdict
-from tests.integration.runs import rows as table_rows
-from transforms.generate.ledger.base import Entry
-from transforms.generate.ledger.sqlite import SqliteLedger
+from tests.support.runs import rows as table_rows
 
 ENTRIES = 1_000_000
 BATCH = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.emulator.process import running_emulator
+from groundrows.pipeline.emulator.process import running_emulator
 from tests.benchmarks.tools import Table, archive, run_pipeline, verdict
 
 MOST = 1.15

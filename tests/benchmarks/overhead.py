@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.emulator.process import running_emulator
+from groundrows.pipeline.emulator.process import running_emulator
 from tests.benchmarks.steady import LATENCY, pipeline_rate
 from tests.benchmarks.tools import Table, median, verdict
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.emulator.process import running_emulator
+from groundrows.pipeline.emulator.process import running_emulator
 from tests.benchmarks.tools import Table, archive, calls, run_pipeline, verdict
-from tests.services import redis_server
+from tests.support.services import redis_server
 
 PER_MINUTE = 600
 COUNT = 2_000

@@ -14,10 +14,18 @@ from pathlib import Path
 
 from fastavro.write import Writer
 
-from schemas.rows import AnswerRow, ClaimSupportRow, FailureRow, Retrieval, Row, SupportChunkRow, encode
-from schemas.tables import SCHEMAS
+from groundrows.schemas.rows import (
+    AnswerRow,
+    ClaimSupportRow,
+    FailureRow,
+    Retrieval,
+    Row,
+    SupportChunkRow,
+    encode,
+)
+from groundrows.schemas.tables import SCHEMAS
 from tests.benchmarks.tools import ROOT, Table, verdict
-from tests.pipeline.made import answer, failure
+from tests.support.made import answer, failure
 
 ANSWERS = 1_000_000
 MOST_SECONDS = 60
@@ -31,7 +39,7 @@ CHUNKS = 3
 ID = "0" * 32
 BLOCK_BYTES = 64_000
 ROWS_PER_FILE = 1_000_000
-COMMAND = "import sys; from pipeline.cli import main; sys.exit(main(['report', *sys.argv[1:]]))"
+COMMAND = "import sys; from groundrows.pipeline.cli import main; sys.exit(main(['report', *sys.argv[1:]]))"
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SENTENCE = "It stands on the left bank of the river and was rebuilt twice after the floods of that century. "
 

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipeline.emulator.process import running_emulator
+from groundrows.pipeline.emulator.process import running_emulator
 from tests.benchmarks.tools import ROOT, Table, archive, calls, command, verdict
 
 MOST_SECONDS = 6.0
@@ -24,7 +24,7 @@ def run_with_clock(argv: list[str]) -> int:
     import apache_beam  # noqa: F401
 
     steps.append(("import of Beam", time.time()))
-    from pipeline import main
+    from groundrows.pipeline.run import session as main
 
     steps.append(("import of the rest", time.time()))
     built = main.build

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.emulator.process import running_emulator
+from groundrows.pipeline.emulator.process import running_emulator
 from tests.benchmarks.tools import ROOT, Table, answers, archive, median, middle_rate, run_pipeline, verdict
 
 LATENCY = 0.2

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.emulator.process import running_emulator
+from groundrows.pipeline.emulator.process import running_emulator
 from tests.benchmarks.steady import pipeline_rate
 from tests.benchmarks.tools import ROOT, Table, verdict
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import fastavro
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 LOCATION = "projects/bench/locations/global"
 GOOGLE_SEARCH = {"grounding_spec": {"grounding_sources": [{"google_search_source": {}}]}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.messages import Method
+from groundrows.schemas.discoveryengine.messages import Method
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,18 +18,18 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from schemas.outcome import Outcome
-from schemas.question import Question
-from transforms.batch import KeyByShard
-from transforms.generate import shared
-from transforms.generate.budget import budget_scope
-from transforms.generate.clients.open import open_client
-from transforms.generate.engine import Engine
-from transforms.generate.errors import NOT_ATTEMPTED
-from transforms.generate.ledger.memory import MemoryLedger
-from transforms.generate.pacing.open import open_pacer
-from transforms.generate.settings import CallSettings
-from transforms.generate.window import Basket
+from groundrows.schemas.outcome import Outcome
+from groundrows.schemas.question import Question
+from groundrows.transforms.generate.calling import shared
+from groundrows.transforms.generate.calling.basket import Basket
+from groundrows.transforms.generate.calling.budget import budget_scope
+from groundrows.transforms.generate.calling.engine import Engine
+from groundrows.transforms.generate.clients.open import open_client
+from groundrows.transforms.generate.errors import NOT_ATTEMPTED
+from groundrows.transforms.generate.ledger.memory import MemoryLedger
+from groundrows.transforms.generate.pacing.open import open_pacer
+from groundrows.transforms.generate.settings import CallSettings
+from groundrows.transforms.shards import KeyByShard
 
 NAMESPACE = "groundrows"
 CHECKS = "groundrows.checks"

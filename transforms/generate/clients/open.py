@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 
-from transforms.generate.clients.base import Client
-from transforms.generate.errors import SetupError
-from transforms.generate.settings import CallSettings
+from groundrows.transforms.generate.clients.base import Client
+from groundrows.transforms.generate.errors import SetupError
+from groundrows.transforms.generate.settings import CallSettings
 
 
 def open_client(settings: CallSettings) -> Client:
@@ -19,12 +19,12 @@ def open_client(settings: CallSettings) -> Client:
     if not settings.secure and not is_loopback(host):
         raise SetupError(f"{settings.endpoint} is not on this machine: calls without TLS stay on loopback.")
     if settings.transport == "rest":
-        from transforms.generate.clients.rest_client import RestClient
+        from groundrows.transforms.generate.clients.discoveryengine.rest_client import RestClient
 
         return RestClient(settings)
     if settings.api_version == "v1alpha":
         raise SetupError("v1alpha is spoken over REST only: give --transport=rest.")
-    from transforms.generate.clients.grpc_client import GrpcClient
+    from groundrows.transforms.generate.clients.discoveryengine.grpc_client import GrpcClient
 
     return GrpcClient(settings)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from transforms.generate.errors import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE, CallError
+from groundrows.transforms.generate.errors import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE, CallError
 
 CODES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 """The canonical names of google.rpc's codes, by number."""

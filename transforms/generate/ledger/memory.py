@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import uuid4
 
-from transforms.generate.ledger.base import Entry, ModelSummary
+from groundrows.transforms.generate.ledger.base import Entry, ModelSummary
 
 
 class MemoryLedger:

@@ -18,9 +18,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
-from transforms.generate.ledger.redis_entry import pack_entry, summary_of, unpack_entry
-from transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
+from groundrows.transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
+from groundrows.transforms.generate.ledger.redis_entry import pack_entry, summary_of, unpack_entry
+from groundrows.transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
 
 FORMAT_VERSION = 1
 # A server that restarts, or hands over to another, is waited for this long.

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 import zstandard
 
-from transforms.generate.ledger.base import Entry, ModelSummary
-from transforms.generate.ledger.packing import pack, unpack
+from groundrows.transforms.generate.ledger.base import Entry, ModelSummary
+from groundrows.transforms.generate.ledger.packing import pack, unpack
 
 _MAGIC = b"GRe1"
 _MAGIC_WITH_MORE = b"GRe2"

@@ -13,8 +13,8 @@ from typing import Any
 
 import zstandard
 
-from transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
-from transforms.generate.ledger.packing import pack, pack_many, unpack
+from groundrows.transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
+from groundrows.transforms.generate.ledger.packing import pack, pack_many, unpack
 
 # "GRws": written into the file's header, so that somebody else's database is never taken for a ledger.
 APPLICATION_ID = 0x47527773

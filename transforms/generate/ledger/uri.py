@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from transforms.generate.ledger.base import Ledger, LedgerError
-from transforms.generate.ledger.memory import MemoryLedger
+from groundrows.transforms.generate.ledger.base import Ledger, LedgerError
+from groundrows.transforms.generate.ledger.memory import MemoryLedger
 
 
 def open_ledger(uri: str, read_only: bool = False) -> Ledger:
@@ -20,11 +20,11 @@ def open_ledger(uri: str, read_only: bool = False) -> Ledger:
     if uri == "none":
         return MemoryLedger()
     if uri.startswith("sqlite:///"):
-        from transforms.generate.ledger.sqlite import SqliteLedger
+        from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
 
         return SqliteLedger(uri.removeprefix("sqlite://"), read_only)
     if uri.startswith("redis://"):
-        from transforms.generate.ledger.redis import RedisLedger
+        from groundrows.transforms.generate.ledger.redis import RedisLedger
 
         return RedisLedger(uri, read_only=read_only)
     raise LedgerError(f"--ledger={uri} is no ledger: use sqlite:///PATH, redis://HOST:PORT/DB or none.")

@@ -17,8 +17,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import grpc
 
-from transforms.generate.errors import SetupError
-from transforms.generate.pacing.local import LocalPacer
+from groundrows.transforms.generate.errors import SetupError
+from groundrows.transforms.generate.pacing.local import LocalPacer
 
 DEFAULT_DOMAIN = "groundrows"
 DEFAULT_DESCRIPTOR = {"quota": "grounded_generation"}

@@ -8,8 +8,8 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from transforms.generate.pacing.adaptive import AdaptiveRate
-from transforms.generate.pacing.base import CATCH_UP_SECONDS
+from groundrows.transforms.generate.pacing.adaptive import AdaptiveRate
+from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS
 
 # Over how many seconds the rate of leaving calls is measured, for when it has no limit yet.
 SENDING_SECONDS = 5.0

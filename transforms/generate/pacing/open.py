@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 
-from transforms.generate.pacing.base import Pacer, calls_per_second
-from transforms.generate.pacing.local import LocalPacer
-from transforms.generate.settings import CallSettings
+from groundrows.transforms.generate.pacing.base import Pacer, calls_per_second
+from groundrows.transforms.generate.pacing.local import LocalPacer
+from groundrows.transforms.generate.settings import CallSettings
 
 
 def open_pacer(settings: CallSettings) -> Pacer:
     """The pacer of one shard of the run, as the settings name it."""
     limit = settings.requests_per_minute
     if settings.rate_limiter.startswith("redis://") and limit is not None:
-        from transforms.generate.pacing.redis import RedisPacer
+        from groundrows.transforms.generate.pacing.redis import RedisPacer
 
         # Checks have a quota of their own, so they have a schedule of their own.
         quota = settings.location if settings.method == "generate" else f"{settings.location}/checks"
         return RedisPacer(settings.rate_limiter, quota, calls_per_second(limit))
     if settings.rate_limiter.startswith("envoy://"):
-        from transforms.generate.pacing.envoy import EnvoyPacer
+        from groundrows.transforms.generate.pacing.envoy import EnvoyPacer
 
         return EnvoyPacer(settings.rate_limiter, math.inf if limit is None else calls_per_second(limit))
     shards = settings.pacing_shards

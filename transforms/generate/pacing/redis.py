@@ -18,11 +18,11 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from transforms.generate.errors import SetupError
-from transforms.generate.pacing.adaptive import CLIMB, CUT, CUT_WHEN_TOLD, SLOWEST_PER_SECOND
-from transforms.generate.pacing.base import CATCH_UP_SECONDS
-from transforms.generate.pacing.local import SENDING_SECONDS
-from transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
+from groundrows.transforms.generate.errors import SetupError
+from groundrows.transforms.generate.pacing.adaptive import CLIMB, CUT, CUT_WHEN_TOLD, SLOWEST_PER_SECOND
+from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS
+from groundrows.transforms.generate.pacing.local import SENDING_SECONDS
+from groundrows.transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
 
 # No place further ahead than this is leased. It bounds what a killed process takes with it, for how long
 # the others go on at the old rate after one has been refused, and how late a lost schedule starts again.

@@ -1,0 +1,70 @@
+"""Groundrows: questions in, grounded rows out.
+
+This is the whole library. Import from here; what lies below may move.
+
+    import groundrows as gr
+
+    record -> gr.ParseQuestions -> gr.GenerateAnswers -> gr.FlattenAnswers -> rows
+                                                      -> gr.CheckAnswers -> gr.FlattenChecks -> rows
+
+A name is loaded when it is first used, so that `import groundrows` needs no Beam.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from groundrows.pipeline.emulator.process import EmulatorProcess as EmulatorProcess
+    from groundrows.pipeline.emulator.process import running_emulator as running_emulator
+    from groundrows.schemas.check import CheckSettings as CheckSettings
+    from groundrows.schemas.outcome import Answer as Answer
+    from groundrows.schemas.outcome import Failure as Failure
+    from groundrows.schemas.outcome import Outcome as Outcome
+    from groundrows.schemas.question import Question as Question
+    from groundrows.schemas.question import RecordSettings as RecordSettings
+    from groundrows.schemas.record import Record as Record
+    from groundrows.transforms.check import CheckAnswers as CheckAnswers
+    from groundrows.transforms.generate.settings import CallSettings as CallSettings
+    from groundrows.transforms.generate.stage import GenerateAnswers as GenerateAnswers
+    from groundrows.transforms.parse import ParseChecks as ParseChecks
+    from groundrows.transforms.parse import ParseQuestions as ParseQuestions
+    from groundrows.transforms.rows.flatten import FlattenAnswers as FlattenAnswers
+    from groundrows.transforms.rows.flatten import FlattenSettings as FlattenSettings
+    from groundrows.transforms.rows.flatten_checks import FlattenChecks as FlattenChecks
+
+_HOMES = {
+    "Answer": "schemas.outcome",
+    "CallSettings": "transforms.generate.settings",
+    "CheckAnswers": "transforms.check",
+    "CheckSettings": "schemas.check",
+    "EmulatorProcess": "pipeline.emulator.process",
+    "Failure": "schemas.outcome",
+    "FlattenAnswers": "transforms.rows.flatten",
+    "FlattenChecks": "transforms.rows.flatten_checks",
+    "FlattenSettings": "transforms.rows.flatten",
+    "GenerateAnswers": "transforms.generate.stage",
+    "Outcome": "schemas.outcome",
+    "ParseChecks": "transforms.parse",
+    "ParseQuestions": "transforms.parse",
+    "Question": "schemas.question",
+    "Record": "schemas.record",
+    "RecordSettings": "schemas.question",
+    "running_emulator": "pipeline.emulator.process",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

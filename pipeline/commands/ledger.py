@@ -1,0 +1,180 @@
+"""`groundrows ledger`: what a ledger holds, and all of it as one Avro file."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import datetime
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+from fastavro import parse_schema
+from fastavro.write import Writer
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+
+from groundrows.pipeline.errors import UsageError
+from groundrows.pipeline.options.ledger import LedgerOptions, parse_ledger
+from groundrows.pipeline.sinks.files import CODEC
+from groundrows.pipeline.storage.files import open_for_writing
+from groundrows.pipeline.storage.uris import without_password
+from groundrows.schemas.discoveryengine.messages import response_class
+from groundrows.schemas.jsontext import compact_json
+from groundrows.transforms.generate.ledger.base import Entry, Ledger, LedgerError, ModelSummary
+from groundrows.transforms.generate.ledger.uri import open_ledger
+
+# A ledger does not say which version a response is of; v1beta's message knows every field of v1's.
+VERSION = "v1beta"
+
+_TIME = {"type": "long", "logicalType": "timestamp-micros"}
+SCHEMA: Any = parse_schema(
+    {
+        "type": "record",
+        "name": "ledger",
+        "namespace": "groundrows",
+        "doc": "A row per response that the ledger holds.",
+        "fields": [
+            {"name": "question_id", "type": "string", "doc": "Whose response it is."},
+            {"name": "turn_index", "type": "int", "doc": "Which turn it answers, counted from 0."},
+            {
+                "name": "model_id",
+                "type": ["null", "string"],
+                "doc": "The model the request named; null when it left the choice to the service.",
+            },
+            {"name": "asked_at", "type": _TIME, "doc": "When the successful call left."},
+            {"name": "answered_at", "type": _TIME, "doc": "When its response was complete."},
+            {"name": "latency_ms", "type": "double", "doc": "Milliseconds of the successful call alone."},
+            {"name": "attempts", "type": "int", "doc": "Calls made for it, the successful one included."},
+            {
+                "name": "response_json",
+                "type": ["null", "string"],
+                "doc": "The response in the API's JSON form; null when it does not decode.",
+            },
+            {"name": "response", "type": "bytes", "doc": "The response as received, a protobuf message."},
+        ],
+    }
+)
+
+
+def ledger(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code.
+
+    Raises:
+        UsageError: Something is wrong with the flags, or the ledger can't be read.
+    """
+    options = parse_ledger(argv)
+    try:
+        with closing(open_ledger(options.uri, read_only=True)) as opened:
+            if options.export is None:
+                _show(opened, options)
+            else:
+                _say_exported(export(opened, options.export), options)
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+    return 0
+
+
+def export(ledger: Ledger, path: str) -> int:
+    """Write every entry to an Avro file, which appears when it is whole; returns how many there are.
+
+    Raises:
+        UsageError: The file is there already, or can't be written.
+        LedgerError: The ledger can't be read to its end; the file does not appear.
+    """
+    if FileSystems.exists(path):
+        raise UsageError(f"--export={path} is there already: name another file, or remove it first.")
+    half = f"{path}.{uuid.uuid4().hex}"
+    try:
+        with open_for_writing(half) as file:
+            writer = Writer(file, SCHEMA, codec=CODEC)
+            count = 0
+            for row in _rows(ledger):
+                writer.write(row)
+                count += 1
+            writer.flush()
+        FileSystems.rename([half], [path])
+    except OSError as error:
+        _remove(half)
+        raise UsageError(f"--export={path} can't be written: {error}; name another file.") from None
+    except BaseException:
+        _remove(half)
+        raise
+    return count
+
+
+def _remove(path: str) -> None:
+    if FileSystems.exists(path):
+        FileSystems.delete([path])
+
+
+def _rows(ledger: Ledger) -> Iterator[dict[str, Any]]:
+    for entry in ledger.entries():
+        yield {
+            "question_id": entry.question_id,
+            "turn_index": entry.turn_index,
+            "model_id": entry.model_id or None,
+            "asked_at": entry.asked_at,
+            "answered_at": entry.answered_at,
+            "latency_ms": entry.latency_ms,
+            "attempts": entry.attempts,
+            "response_json": _response_json(entry),
+            "response": entry.response,
+        }
+
+
+def _response_json(entry: Entry) -> str | None:
+    try:
+        return compact_json(json_format.MessageToDict(response_class(VERSION).FromString(entry.response)))
+    except DecodeError:
+        return None
+
+
+def _show(ledger: Ledger, options: LedgerOptions) -> None:
+    found = what_it_holds(ledger.summary(), options.uri)
+    print(json.dumps(found, indent=2, ensure_ascii=False) if options.as_json else for_people(found))
+
+
+def _say_exported(count: int, options: LedgerOptions) -> None:
+    if options.as_json:
+        print(json.dumps({"entries": count, "file": options.export}, ensure_ascii=False))
+    else:
+        print(f"{count:,} responses exported to {options.export}")
+
+
+def what_it_holds(models: Sequence[ModelSummary], uri: str) -> dict[str, Any]:
+    """What `--json` prints. Times are of the asking, ISO 8601 in UTC; sizes are bytes as stored."""
+    return {
+        "ledger": without_password(uri),
+        "entries": sum(model.entries for model in models),
+        "stored_bytes": sum(model.stored_bytes for model in models),
+        "oldest": _iso(min((model.oldest for model in models if model.oldest), default=None)),
+        "newest": _iso(max((model.newest for model in models if model.newest), default=None)),
+        "models": [
+            {
+                "model_id": model.model_id or None,
+                "entries": model.entries,
+                "stored_bytes": model.stored_bytes,
+                "oldest": _iso(model.oldest),
+                "newest": _iso(model.newest),
+            }
+            for model in models
+        ],
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def for_people(found: dict[str, Any]) -> str:
+    """What a ledger holds, as a few lines."""
+    lines = [f"{found['ledger']} holds {_line(found)}"]
+    lines += [f"  {model['model_id'] or '(the service chose)'}: {_line(model)}" for model in found["models"]]
+    return "\n".join(lines)
+
+
+def _line(found: dict[str, Any]) -> str:
+    line = f"{found['entries']:,} responses, {found['stored_bytes']:,} bytes"
+    return f"{line}, asked from {found['oldest']} to {found['newest']}" if found["entries"] else line

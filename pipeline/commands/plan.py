@@ -1,0 +1,291 @@
+"""`groundrows plan`: what a run would do, take and cost. It calls nothing and leaves nothing behind.
+
+What was seen before is noted in a SQLite file that goes with the command, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import Any
+
+from groundrows.pipeline.errors import UsageError
+from groundrows.pipeline.options.plan import PlanOptions, parse_plan
+from groundrows.pipeline.options.run import RunOptions
+from groundrows.pipeline.run.append import answered_turns, note_unchecked
+from groundrows.pipeline.run.calls import check_settings
+from groundrows.pipeline.run.progress import duration
+from groundrows.pipeline.run.records import archives_of, read_settings
+from groundrows.pipeline.run.survey import Survey, Surveyor
+from groundrows.pipeline.sources.archives import Archive, read_archive
+from groundrows.pipeline.storage.output import finished_files, is_finished, ledger_in
+from groundrows.pipeline.storage.uris import without_password
+from groundrows.schemas.check import CheckSettings
+from groundrows.schemas.question import RecordSettings
+from groundrows.transforms.generate.calling.answered import AnsweredTurns
+from groundrows.transforms.generate.ledger.base import Ledger, LedgerError, NoLedgerError
+from groundrows.transforms.generate.ledger.memory import MemoryLedger
+from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
+from groundrows.transforms.generate.ledger.uri import open_ledger
+from groundrows.transforms.generate.settings import CallSettings
+
+# A usual rule of thumb for English; other scripts take more tokens a character.
+CHARACTERS_PER_TOKEN = 4
+REASONS_SHOWN = 10
+
+
+def plan(argv: list[str]) -> int:
+    """Run the command; returns the exit code.
+
+    Raises:
+        UsageError: Something is wrong with the flags or the ledger.
+    """
+    options = parse_plan(argv)
+    archives = archives_of(options.run.inputs)
+    records = read_settings(options.run)
+    try:
+        survey = _survey(options.run, archives, records)
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+    found = reckon(survey, options)
+    print(as_json(found) if options.as_json else for_people(found))
+    return 0
+
+
+def _survey(
+    options: RunOptions, archives: Sequence[Archive], records: RecordSettings | CheckSettings
+) -> Survey:
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="groundrows-"))
+        ledger = stack.enter_context(closing(_ledger(options)))
+        scratch = stack.enter_context(closing(SqliteLedger(os.path.join(directory, "seen.sqlite"))))
+        answered = _answered(options, os.path.join(directory, "answered.sqlite"))
+        if answered is not None:
+            stack.enter_context(closing(answered))
+        calls = _call_settings(options)
+        checks = check_settings(options, calls)
+        surveyor = Surveyor(records, calls, ledger, scratch, answered, checks, options.citation_threshold)
+        surveyor.read(item for archive in archives for item in read_archive(archive))
+        return surveyor.found
+
+
+def _ledger(options: RunOptions) -> Ledger:
+    uri = _ledger_uri(options)
+    try:
+        return open_ledger(uri, read_only=True) if uri else MemoryLedger()
+    except NoLedgerError:
+        return MemoryLedger()
+
+
+def _ledger_uri(options: RunOptions) -> str | None:
+    if options.ledger is not None:
+        return None if options.ledger == "none" else options.ledger
+    return ledger_in(options.output) if options.output else None
+
+
+def _answered(options: RunOptions, path: str) -> AnsweredTurns | None:
+    """The turns that a run would find answered in its output."""
+    if not options.output or options.overwrite:
+        return None
+    if is_finished(options.output) and not options.append:
+        return None
+    files = finished_files(options.output, "answers")
+    if files is None:
+        return None
+    turns = answered_turns(files, path)
+    if options.check_grounding:
+        note_unchecked(turns, lambda table: finished_files(options.output, table) or ())
+    return turns
+
+
+def _call_settings(options: RunOptions) -> CallSettings:
+    return CallSettings(
+        endpoint="",
+        secure=False,
+        location=options.location,
+        api_version=options.api_version,
+        run_id="plan",
+        batch_size=options.batch_size,
+        share_identical=options.share_identical,
+        method=options.mode,  # type: ignore[arg-type]
+        stream_answers=options.stream_answers,
+    )
+
+
+def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
+    """What `--json` prints: the survey's figures, and time and cost of the calls that the budget allows.
+
+    A budget is spent on calls and checks as they come. That it is spent on calls first is supposed here: in
+    number and price it makes no difference.
+    """
+    run = options.run
+    budget = survey.calls + survey.checks if run.max_requests is None else run.max_requests
+    calls = min(survey.calls, budget)
+    checks = min(survey.checks, budget - calls)
+    tokens = math.ceil(survey.characters / CHARACTERS_PER_TOKEN)
+    seconds, limited_by = _time(calls, survey.most_calls, checks, run)
+    reasons = sorted(survey.reasons.values(), key=lambda reason: (-reason.count, reason.code))
+    uri = _ledger_uri(run)
+    found: dict[str, Any] = {
+        "records": survey.records,
+        "questions": survey.questions,
+        "invalid": survey.invalid,
+        "duplicates": survey.duplicates,
+        "already_answered": survey.already_answered,
+        "invalid_by_code": [
+            {
+                "stage": reason.stage,
+                "code": reason.code,
+                "count": reason.count,
+                "example": {"origin": reason.origin, "message": reason.message},
+            }
+            for reason in reasons
+        ],
+        "turns": survey.turns,
+        "ledger": without_password(uri) if uri else None,
+        "turns_in_ledger": survey.stored_turns,
+        "turns_shared": survey.shared_turns,
+        "calls": survey.calls,
+        "calls_within_budget": calls,
+        "checks": survey.checks,
+        "checks_within_budget": checks,
+        "characters": survey.characters,
+        "estimated_tokens": tokens,
+        "requests_per_minute": run.requests_per_minute,
+        "check_requests_per_minute": run.check_requests_per_minute if run.check_grounding else None,
+        "max_in_flight": run.max_in_flight,
+        "expected_latency_seconds": run.expected_latency_seconds,
+        "seconds": round(seconds, 3),
+        "limited_by": limited_by,
+        "cost": _cost(calls + checks, tokens * calls / survey.calls if survey.calls else 0, options),
+        "largest_request": (
+            {"bytes": survey.largest_bytes, "origin": survey.largest_origin} if survey.largest_bytes else None
+        ),
+    }
+    if run.question_template:
+        found["prompts"] = survey.prompts
+    return found
+
+
+def _time(calls: int, most_calls: int, checks: int, run: RunOptions) -> tuple[float, str | None]:
+    """How long calls and checks take at least, in seconds, and what makes it so long.
+
+    They go on beside each other, each with a limit and a window of its own; only an answer's own check waits
+    for it.
+    """
+    if not calls and not checks:
+        return 0.0, None
+    latency = run.expected_latency_seconds
+    reasons = {
+        "in_flight": calls * latency / run.max_in_flight,
+        "checks_in_flight": checks * latency / run.max_in_flight,
+        "latency": (min(calls, most_calls) + min(checks, 1)) * latency,
+    }
+    if run.requests_per_minute is not None:
+        reasons["rate"] = calls / run.requests_per_minute * 60
+    if run.check_requests_per_minute is not None:
+        reasons["check_rate"] = checks / run.check_requests_per_minute * 60
+    limited_by = max(reasons, key=lambda reason: reasons[reason])
+    return reasons[limited_by], limited_by
+
+
+def _cost(calls: int, tokens: float, options: PlanOptions) -> float | None:
+    a_thousand, a_million = options.price_per_1000_requests, options.price_per_million_tokens
+    if a_thousand is None and a_million is None:
+        return None
+    return round(calls * (a_thousand or 0) / 1_000 + tokens * (a_million or 0) / 1_000_000, 6)
+
+
+def as_json(found: Mapping[str, Any]) -> str:
+    """The plan as JSON of several lines, in which nothing can give a terminal orders."""
+    text = json.dumps(found, indent=2, ensure_ascii=False)
+    return _escaped(text, lambda character: json.dumps(character)[1:-1], kept="\n")
+
+
+def for_people(found: Mapping[str, Any]) -> str:
+    """The plan as a few lines."""
+    lines = [
+        f"{found['records']:,} records read = {found['questions']:,} questions to ask"
+        f" + {found['invalid']:,} invalid + {found['duplicates']:,} duplicates"
+        f" + {found['already_answered']:,} already answered"
+    ]
+    reasons = found["invalid_by_code"]
+    for reason in reasons[:REASONS_SHOWN]:
+        example = reason["example"]
+        lines.append(
+            f"  {reason['count']:>9,} {reason['code']}, as {_shown(example['origin'])}:"
+            f" {_cut(example['message'])}"
+        )
+    if len(reasons) > REASONS_SHOWN:
+        lines.append(f"            and {len(reasons) - REASONS_SHOWN} more reasons: --json lists all")
+    lines.append(
+        f"turns: {found['turns']:,}, of which the ledger holds {found['turns_in_ledger']:,}{_shared(found)}"
+    )
+    lines.append(f"calls: {found['calls']:,}, retries not counted{_budget(found)}")
+    if found["checks"]:
+        lines.append(
+            f"checks: up to {found['checks']:,} more calls, supposing that an answer has one candidate; time"
+            " and cost are reckoned with all of them"
+        )
+    if found["calls"]:
+        lines += [
+            f"text: {found['characters']:,} characters, about {found['estimated_tokens']:,} tokens (reckoned"
+            f" as characters / {CHARACTERS_PER_TOKEN}; requests only: answers, also where a later turn"
+            " repeats them or is checked, are not counted)",
+            f"largest request: {found['largest_request']['bytes']:,} bytes, of"
+            f" {_shown(found['largest_request']['origin'])}",
+        ]
+    if found["limited_by"] is not None:
+        lines.append(f"time: at least {duration(math.ceil(found['seconds']))}, limited by {_limit(found)}")
+    if found["cost"] is not None:
+        lines.append(f"cost: {found['cost']:,.2f}, by the prices given")
+    if found.get("prompts"):
+        lines.append("the first prompts:")
+        for first, *later in found["prompts"]:
+            lines += [f"  {_cut(first)}", *(f"    then {_cut(turn)}" for turn in later)]
+    return "\n".join(lines)
+
+
+def _shared(found: Mapping[str, Any]) -> str:
+    return f" and {found['turns_shared']:,} share an equal request" if found["turns_shared"] else ""
+
+
+def _budget(found: Mapping[str, Any]) -> str:
+    allowed = found["calls_within_budget"] + found["checks_within_budget"]
+    if allowed == found["calls"] + found["checks"]:
+        return ""
+    counted = ", checks included" if found["checks"] else ""
+    return f"; --max_requests allows {allowed:,}{counted}, for which time and cost are reckoned"
+
+
+def _limit(found: Mapping[str, Any]) -> str:
+    latency = f"{found['expected_latency_seconds']:g} s a call (--expected_latency_seconds)"
+    if found["limited_by"] == "rate":
+        return f"the rate of {found['requests_per_minute']:g} calls a minute"
+    if found["limited_by"] == "check_rate":
+        return f"the rate of {found['check_requests_per_minute']:g} checks a minute"
+    if found["limited_by"] == "in_flight":
+        return f"{found['max_in_flight']} calls in flight at {latency}"
+    if found["limited_by"] == "checks_in_flight":
+        return f"{found['max_in_flight']} checks in flight at {latency}"
+    return f"what the longest conversation waits for, at {latency}"
+
+
+def _cut(text: str) -> str:
+    line = _shown(" ".join(text.split()))
+    return line if len(line) <= 300 else line[:300] + "…"
+
+
+def _shown(text: str) -> str:
+    """Text of the data with all that a terminal would obey, or not show, escaped."""
+    return _escaped(text, lambda character: character.encode("unicode_escape").decode())
+
+
+def _escaped(text: str, escape: Callable[[str], str], kept: str = "") -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in kept else escape(each) for each in text)

@@ -1,0 +1,102 @@
+"""`groundrows replay`: what failed in earlier runs goes through the same graph again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from groundrows.pipeline.errors import UsageError
+from groundrows.pipeline.options.replay import ReplayOptions, parse_replay
+from groundrows.pipeline.run.session import carry_out
+from groundrows.pipeline.sources.archives import Archive
+from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
+from groundrows.pipeline.storage.files import make_directory
+from groundrows.pipeline.storage.output import STAGING, Output, finished_files, ledger_in
+
+
+def replay(argv: list[str]) -> int:
+    """Run the command; returns the exit code.
+
+    Raises:
+        UsageError: Something is wrong with the flags or the failures; nothing was called.
+    """
+    started = time.monotonic()
+    options = parse_replay(argv)
+    directories = _distinct(options.failures)
+    _check_not_overwritten(options, directories)
+    # What there is to replay is settled before the output is touched, which may be the same directory.
+    failed = FailedRecords(
+        _files(directories, "failures"),
+        _files(directories, "answers"),
+        _files(directories, "grounding_checks"),
+        FailureFilter(
+            options.only_retryable,
+            None if options.codes is None else frozenset(options.codes),
+            options.max_generations,
+        ),
+    )
+    with closing(failed):
+
+        def archives(where: Output) -> list[Archive]:
+            make_directory(where.private(STAGING))
+            path = where.private(STAGING, "replay.avro")
+            failed.write(path)
+            return [Archive(path, "failures", "none")]
+
+        run = replace(options.run, ledger=options.run.ledger or _ledger(directories))
+        return carry_out(run, archives, started, {"replay": _summary(options, failed)})
+
+
+def _distinct(directories: Sequence[str]) -> list[str]:
+    return list({_absolute(directory): directory for directory in reversed(directories)}.values())[::-1]
+
+
+def _absolute(directory: str) -> str:
+    return directory if "://" in directory else os.path.realpath(directory)
+
+
+def _check_not_overwritten(options: ReplayOptions, directories: Sequence[str]) -> None:
+    same = [each for each in directories if _absolute(each) == _absolute(options.run.output)]
+    if same and not options.run.append:
+        raise UsageError(
+            f"--output={options.run.output} holds the failures that are to be replayed: give --append to add "
+            "to it, or name another directory."
+        )
+
+
+def _files(directories: Sequence[str], table: str) -> list[str]:
+    files: list[str] = []
+    for directory in directories:
+        found = finished_files(directory, table)
+        if found is None:
+            raise UsageError(
+                f"--failures={directory} holds no finished run: name the --output of one; a run that was "
+                "stopped is taken up by its own command."
+            )
+        files += found
+    return files
+
+
+def _ledger(directories: Sequence[str]) -> str | None:
+    """The ledger of the first of these runs that has one: what it holds need not be paid for again."""
+    for directory in directories:
+        uri = ledger_in(directory)
+        if uri is not None and os.path.exists(uri.removeprefix("sqlite://")):
+            return uri
+    return None
+
+
+def _summary(options: ReplayOptions, failed: FailedRecords) -> Mapping[str, Any]:
+    return {
+        "failures": list(options.failures),
+        "only_retryable": options.only_retryable,
+        "codes": None if options.codes is None else list(options.codes),
+        "max_generations": options.max_generations,
+        "found": failed.found,
+        "replayed": failed.chosen,
+        "left_out": dict(failed.left_out),
+    }

@@ -1,0 +1,81 @@
+"""`groundrows report`: read a run, and write one web page about it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Sequence
+from contextlib import closing
+
+from groundrows.pipeline.errors import UsageError
+from groundrows.pipeline.options.report import parse_report
+from groundrows.pipeline.report.document import page
+from groundrows.pipeline.report.gather import gather
+from groundrows.pipeline.report.read import find_run, narrow, opened
+from groundrows.pipeline.run.preflight import check_storage
+from groundrows.pipeline.sources.formats.items import reason_of
+from groundrows.pipeline.storage.files import cause_of, check_name, delete, move, open_for_writing
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code.
+
+    Raises:
+        UsageError: Something is wrong with the flags, a run's files can't be read, or the page not written.
+    """
+    options = parse_report(argv)
+    check_storage([options.directory, options.earlier or "", options.page])
+    check_writable(options.page)
+    with tempfile.TemporaryDirectory(prefix="groundrows-report-") as folder, closing(opened(folder)) as db:
+        run = find_run(options.directory, folder)
+        earlier = None if options.earlier is None else find_run(options.earlier, folder)
+        narrow(db, run, "this", folder)
+        if earlier is not None:
+            narrow(db, earlier, "earlier", folder)
+        text = page(gather(db, options, run, earlier))
+    size = write(options.page, text)
+    print(f"{options.page}: {size / 1e6:.1f} MB, to be opened in any browser")
+    return 0
+
+
+def check_writable(path: str) -> None:
+    """Find out before the work whether a local file can be written.
+
+    Raises:
+        UsageError: It can't.
+    """
+    if "://" in path:
+        return
+    above = os.path.dirname(os.path.abspath(path))
+    problem = None
+    if os.path.isdir(path):
+        problem = "it is a directory"
+    elif not os.path.isdir(above):
+        problem = f"there is no directory {above}"
+    elif not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
+        problem = f"nothing can be written into {above}"
+    if problem:
+        raise UsageError(f"--output={path} can't be written: {problem}; name another file.")
+
+
+def write(path: str, text: str) -> int:
+    """Write the page, which appears when it is whole, as objects on `gs://` do; returns its size in bytes.
+
+    Raises:
+        UsageError: It can't be written.
+    """
+    data = text.encode("utf-8", "backslashreplace")  # a directory's name may hold bytes that are no UTF-8
+    half = path if "://" in path else f"{path}.{uuid.uuid4().hex}"
+    try:
+        check_name(path)
+        with open_for_writing(half) as file:
+            file.write(data)
+        if half != path:
+            move(half, path)
+    except Exception as error:
+        if half != path:
+            delete(half)
+        reason = reason_of(cause_of(error))
+        raise UsageError(f"--output={path} can't be written: {reason}; name another file.") from None
+    return len(data)

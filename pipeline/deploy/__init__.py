@@ -1,0 +1,1 @@
+"""What a cloud needs: Flex Templates, their launcher, and the reference pages."""

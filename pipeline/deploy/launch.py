@@ -1,0 +1,57 @@
+"""A Flex Template's launcher: a job's parameters into the flags of `groundrows run`, and the job submitted.
+
+The launcher's container waits for this program to end before the job counts as launched, so it returns as
+soon as the job is submitted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+
+from groundrows.pipeline.errors import UsageError, one_line
+from groundrows.pipeline.options.run import run_parser
+
+
+def flags_of(parameters: Iterable[str]) -> list[str]:
+    """The flags that a template's parameters stand for.
+
+    A template says `--overwrite=true` where a command line says `--overwrite`, and cannot say a flag twice:
+    several question templates come as one text, each on a line of its own. It always asks the real service.
+    """
+    actions = {action.dest: action for action in run_parser()._actions}
+    flags = ["--service=discoveryengine"]
+    for parameter in parameters:
+        name, given, value = parameter.partition("=")
+        action = actions.get(name.removeprefix("--"))
+        if given and isinstance(action, argparse._StoreTrueAction):
+            flags += _switch(name, value)
+        elif given and isinstance(action, argparse._AppendAction):
+            flags += [f"{name}={line}" for line in value.splitlines() if line.strip()]
+        elif given and action is not None and not value:
+            continue  # a field that was left empty
+        else:
+            flags.append(parameter)
+    return flags
+
+
+def _switch(name: str, value: str) -> list[str]:
+    if value.lower() not in ("true", "false"):
+        raise UsageError(f"{name}={value} is neither true nor false.")
+    return [name] if value.lower() == "true" else []
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Submit the job that the parameters describe; returns the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    from groundrows.pipeline.options.run import parse_run
+    from groundrows.pipeline.run.session import submit
+
+    try:
+        submit(parse_run(flags_of(sys.argv[1:] if argv is None else argv)))
+    except UsageError as error:
+        print(one_line(error), file=sys.stderr)
+        return 2
+    return 0

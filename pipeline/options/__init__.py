@@ -1,0 +1,1 @@
+"""Every flag, and what it may be; checked without importing Beam."""

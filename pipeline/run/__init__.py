@@ -1,0 +1,1 @@
+"""One run, from its flags to its summary."""

@@ -1,0 +1,169 @@
+"""The count law: every record read has exactly one outcome, and the rows counted are the rows on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from fastavro import block_reader
+
+from groundrows.pipeline.sinks.files import ROWS
+from groundrows.pipeline.storage.output import Output
+from groundrows.schemas.discoveryengine.messages import Method
+from groundrows.schemas.tables import TABLES
+from groundrows.transforms.check import SKIPPED
+from groundrows.transforms.generate.stage import CHECK_RETRIES_BY_CODE, CHECKS, NAMESPACE, RETRIES_BY_CODE
+from groundrows.transforms.rows.flatten import COUNTERS, COUNTERS_BY_CODE
+
+THROTTLED = "cumulativeThrottlingSeconds"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAccount:
+    """What became of the checks that follow answers, none of which is a record.
+
+    Attributes:
+        checked: Answers that were checked.
+        failed: Checks that became a failure row.
+        skipped: Answers without a text, or without a chunk's text to check it against.
+        calls: Requests that left, retries included.
+        retries: Requests beyond a check's first.
+        failures_by_code: Failure rows of checks by code.
+    """
+
+    checked: int = 0
+    failed: int = 0
+    skipped: int = 0
+    calls: int = 0
+    retries: int = 0
+    failures_by_code: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a run did, as its steps counted it.
+
+    Attributes:
+        records_read: Records that the sources gave, broken ones included.
+        answered: Questions all of whose turns were answered.
+        failed: Records that became a failure row.
+        duplicates: Records that an earlier one of the run had asked already.
+        already_answered: Questions whose answers the output held before (`--append`).
+        calls: Requests that left, retries included.
+        retries: Requests beyond a turn's first.
+        retries_by_code: What was retried, by the code that made it necessary.
+        failures_by_code: Failure rows by code.
+        throttled_seconds: Time spent waiting for the pace, over all workers.
+        rows: Rows written, by table.
+        checks: The checks that follow answers.
+    """
+
+    records_read: int
+    answered: int
+    failed: int
+    duplicates: int
+    already_answered: int
+    calls: int
+    retries: int
+    retries_by_code: Mapping[str, int]
+    failures_by_code: Mapping[str, int]
+    throttled_seconds: int
+    rows: Mapping[str, int]
+    checks: CheckAccount = CheckAccount()
+
+    @property
+    def outcomes(self) -> int:
+        """Records with an outcome."""
+        return self.answered + self.failed + self.duplicates + self.already_answered
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the count law holds: each record has one outcome, each failed one (or check) a row."""
+        failures = self.failed + self.checks.failed
+        return self.records_read == self.outcomes and self.rows.get("failures", 0) == failures
+
+
+def account(counters: Mapping[tuple[str, str], int], method: Method = "generate") -> Account:
+    """Draw up the account from a job's counters, by (namespace, name).
+
+    Args:
+        counters: What the steps counted.
+        method: What the run's records call; its calls are the run's, those of other checks are not.
+    """
+    calling, by_code = (CHECKS, CHECK_RETRIES_BY_CODE) if method == "check" else (NAMESPACE, RETRIES_BY_CODE)
+
+    def one(name: str, namespace: str = COUNTERS) -> int:
+        return counters.get((namespace, name), 0)
+
+    def by_name(namespace: str) -> dict[str, int]:
+        return {name: count for (space, name), count in sorted(counters.items()) if space == namespace}
+
+    return Account(
+        records_read=one("records_read"),
+        answered=one("answered"),
+        failed=one("failed"),
+        duplicates=one("duplicates"),
+        already_answered=one("already_answered"),
+        calls=one("calls", calling),
+        retries=one("retries", calling),
+        retries_by_code=by_name(by_code),
+        failures_by_code=by_name(COUNTERS_BY_CODE),
+        throttled_seconds=one(THROTTLED, calling),
+        rows={table: one(table, ROWS) for table in TABLES},
+        checks=(
+            CheckAccount()
+            if method == "check"
+            else CheckAccount(
+                checked=one("checked", CHECKS),
+                failed=one("failed", CHECKS),
+                skipped=one(SKIPPED, CHECKS),
+                calls=one("calls", CHECKS),
+                retries=one("retries", CHECKS),
+                failures_by_code=by_name(f"{CHECKS}.failures_by_code"),
+            )
+        ),
+    )
+
+
+def too_many_failed(account: Account, max_failure_share: float, output: Output) -> str | None:
+    """The sentence for a run in which too much failed; None where it did not.
+
+    Args:
+        account: What the run did.
+        max_failure_share: Which share of the records may fail. Nothing but failures is always too much.
+        output: Where its rows are.
+    """
+    if not account.failed:
+        return None
+    nothing_but_failures = account.failed == account.records_read - account.duplicates
+    if not nothing_but_failures and account.failed / account.records_read <= max_failure_share:
+        return None
+    return (
+        f"Too many records failed, {account.failed:,} of {account.records_read:,}; the rows in "
+        f"{output.table('failures')} say why."
+    )
+
+
+def counters_of(result: Any) -> dict[tuple[str, str], int]:
+    """The counters of a finished job, summed over its steps."""
+    found: dict[tuple[str, str], int] = {}
+    for counter in result.metrics().query()["counters"]:
+        key = (counter.key.metric.namespace, counter.key.metric.name)
+        found[key] = found.get(key, 0) + counter.result
+    return found
+
+
+def rows_on_disk(output: Output) -> dict[str, int]:
+    """Rows of this run's files, by table, read from the blocks' headers without decoding a row."""
+    return {
+        table: sum(_rows_in(path) for path in output.table_files(table) if path not in output.kept_files)
+        for table in TABLES
+    }
+
+
+def _rows_in(path: str) -> int:
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        return sum(block.num_records for block in block_reader(file))

@@ -1,0 +1,192 @@
+"""A run: flags to graph to runner to summary. Also what a template starts."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
+
+from groundrows.pipeline.options.run import RunOptions, parse_run
+from groundrows.pipeline.run import accounting, preflight, progress, stopping
+from groundrows.pipeline.run.calls import call_settings, forget_claims, ledger_of, own_emulator, pacing_of
+from groundrows.pipeline.run.graph import Plan, build
+from groundrows.pipeline.run.prepare import plan_of, stream_of
+from groundrows.pipeline.run.quantiles import read_quantiles
+from groundrows.pipeline.run.records import archives_of, read_settings
+from groundrows.pipeline.run.runner import (
+    empty_pipeline,
+    equip_workers,
+    is_dataflow,
+    is_direct,
+    tracebacks_hidden,
+    tune_interpreter,
+    worker_processes,
+)
+from groundrows.pipeline.run.summary import for_people, run_json
+from groundrows.pipeline.sinks import files as sinks
+from groundrows.pipeline.sources.archives import Archive, read_archive
+from groundrows.pipeline.storage import output
+from groundrows.transforms.generate.calling import shared
+
+
+def run(argv: list[str]) -> int:
+    """Run the flags; returns the exit code.
+
+    Raises:
+        UsageError: Something is wrong with them; nothing was called.
+    """
+    started = time.monotonic()
+    options = parse_run(argv)
+    if options.is_stream:
+        return _run_stream(options, started)
+    preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
+    archives = archives_of(options.inputs)
+    preflight.check_readable(archives)
+    return carry_out(options, lambda _: archives, started)
+
+
+def _run_stream(options: RunOptions, started: float) -> int:
+    if is_direct(PipelineOptions(list(options.runner_flags))):
+        from groundrows.pipeline.worker.run import run_worker
+
+        return run_worker(options, started)
+    submit(options)
+    if not options.quiet:
+        print(f"The job is submitted, and runs until it is drained; its rows go to {options.output}.")
+    return 0
+
+
+def carry_out(
+    options: RunOptions,
+    archives_for: Callable[[output.Output], Sequence[Archive]],
+    started: float,
+    also: Mapping[str, Any] | None = None,
+) -> int:
+    """Ask what the archives hold, write the rows and the summary; returns the exit code.
+
+    Args:
+        options: The flags.
+        archives_for: Gives the archives, once the output directory is claimed.
+        started: When the command was started, on the monotonic clock.
+        also: What the summary says beside the run's own figures.
+
+    Raises:
+        UsageError: Something is wrong with the flags; nothing was called.
+    """
+    with _ready(options, archives_for) as (pipeline, plan):
+        result = _execute(pipeline, plan, quiet=options.quiet)
+        return _close_run(plan, options, result, started, also or {})
+
+
+def submit(options: RunOptions) -> Any:
+    """Hand a run to a service that carries it out, and return at once what its runner gave.
+
+    Raises:
+        UsageError: Something is wrong with the flags; nothing was submitted.
+    """
+    preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
+    with _ready(options, lambda _: archives_of(options.inputs)) as (pipeline, plan):
+        build(pipeline, plan)
+        return pipeline.run()
+
+
+@contextmanager
+def _ready(
+    options: RunOptions, archives_for: Callable[[output.Output], Sequence[Archive]]
+) -> Iterator[tuple[beam.Pipeline, Plan]]:
+    """The empty pipeline and what its graph is built from, while the output directory is claimed."""
+    records = read_settings(options)
+    beam_options = PipelineOptions(list(options.runner_flags))
+    if options.is_stream:
+        beam_options.view_as(StandardOptions).streaming = True
+    equip_workers(beam_options)
+    pacing = pacing_of(options, beam_options)
+    ledger = ledger_of(options, beam_options)
+    preflight.check_sharing(options, worker_processes(beam_options), pacing[0], ledger)
+    preflight.check_budget_of_checks(options, ledger)
+    preflight.check_append(options, here=is_direct(beam_options))
+    if is_dataflow(beam_options):
+        preflight.check_dataflow(options, ledger)
+    if not options.is_stream:
+        output.check(options.output, overwrite=options.overwrite, append=options.append)
+    if options.endpoint is not None and options.endpoint.secure:
+        preflight.check_credentials()
+    pipeline = empty_pipeline(beam_options)
+    # All that may be refused is refused by now: claiming the directory may remove rows.
+    preflight.check_ledger(ledger, options.output)
+    preflight.check_limiter(pacing[0])
+    preflight.check_topic(options.failures_topic)
+    preflight.check_warehouse(options, beam_options.view_as(GoogleCloudOptions).temp_location)
+    with ExitStack() as stack:
+        endpoint = options.endpoint or own_emulator(options, stack)
+        where = stack.enter_context(_claimed(options))
+        archives = archives_for(where)
+        calls = call_settings(options, endpoint, where, pacing, ledger)
+        forget_claims(calls)
+        spread = worker_processes(beam_options) != 1
+        plan = plan_of(options, records, calls, where, archives, spread=spread)
+        if options.is_stream:
+            plan = replace(plan, stream=stream_of(options))
+        yield pipeline, plan
+
+
+def _claimed(options: RunOptions) -> AbstractContextManager[output.Output]:
+    if options.is_stream:
+        # A stream has no end at which it could say that it has finished, and no row there is in its way.
+        return nullcontext(output.Output(options.output, uuid.uuid4().hex, (), datetime.now(UTC)))
+    return output.claimed(options.output, overwrite=options.overwrite, append=options.append)
+
+
+def _execute(pipeline: beam.Pipeline, plan: Plan, *, quiet: bool) -> Any:
+    build(pipeline, plan)
+    tune_interpreter()
+    shown = nullcontext() if quiet else progress.shown(lambda: _count(plan.archives))
+    with shown, tracebacks_hidden(), stopping.stopped_first(shared.stop_calling):
+        result = pipeline.run()
+        result.wait_until_finish()
+    return result
+
+
+def _count(archives: Any) -> int:
+    return sum(1 for archive in archives for _ in read_archive(archive))
+
+
+def _close_run(plan: Plan, options: RunOptions, result: Any, started: float, also: Mapping[str, Any]) -> int:
+    where = plan.output
+    account = accounting.account(accounting.counters_of(result), plan.calls.method)
+    on_disk = accounting.rows_on_disk(where)
+    balanced = account.balanced and on_disk == dict(account.rows)
+    sinks.ensure_every_table(where)
+    summary = run_json(
+        account,
+        options,
+        run_id=where.run_id,
+        balanced=balanced,
+        quantiles=read_quantiles(where),
+        started_at=where.started_at.isoformat(),
+        wall_seconds=time.monotonic() - started,
+    )
+    summary.update(also)
+    output.finish(where, summary)
+    if not options.quiet:
+        print(for_people(summary, where.path))
+    if not balanced:
+        print(
+            f"The count law does not hold: {account} beside rows on disk {on_disk}; this is a bug, please "
+            "report it.",
+            file=sys.stderr,
+        )
+        return 1
+    complaint = accounting.too_many_failed(account, options.max_failure_share, where)
+    if complaint is not None:
+        print(complaint, file=sys.stderr)
+        return 3
+    return 0

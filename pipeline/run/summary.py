@@ -1,0 +1,139 @@
+"""A finished run in figures: `run.json`, and the same for people."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from groundrows.pipeline.options.run import RunOptions
+from groundrows.pipeline.run.accounting import Account
+from groundrows.pipeline.storage.uris import without_password
+from groundrows.transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
+
+# Values of these flags may hold a password.
+URI_FLAGS = ("ledger", "rate_limiter")
+# Names of the runner's flags whose values are secrets.
+SECRET = re.compile(r"secret|token|password|access_key|connection_string")
+# Failures that the same record need not meet again.
+WORTH_REPLAYING = RETRYABLE_CODES | {NOT_ATTEMPTED, INTERNAL_ERROR}
+
+
+def run_json(
+    account: Account,
+    options: RunOptions,
+    *,
+    run_id: str,
+    balanced: bool,
+    quantiles: Mapping[str, Mapping[str, float]],
+    started_at: str,
+    wall_seconds: float,
+) -> dict[str, Any]:
+    """What `run.json` says."""
+    limit = options.requests_per_minute
+    minutes = wall_seconds / 60
+    return {
+        "run_id": run_id,
+        "version": version("groundrows"),
+        "balanced": balanced,
+        "records_read": account.records_read,
+        "answered": account.answered,
+        "failed": account.failed,
+        "duplicates": account.duplicates,
+        "already_answered": account.already_answered,
+        "calls": account.calls,
+        "retries": account.retries,
+        "retries_by_code": dict(account.retries_by_code),
+        "failures_by_code": dict(account.failures_by_code),
+        "rows": dict(account.rows),
+        "checks": asdict(account.checks) if options.check_grounding else None,
+        "throttled_seconds": account.throttled_seconds,
+        "rate_used": round(account.calls / (limit * minutes), 4) if limit and minutes else None,
+        "quantiles": {name: dict(values) for name, values in quantiles.items()},
+        "started_at": started_at,
+        "wall_seconds": round(wall_seconds, 3),
+        "flags": _flags(options),
+    }
+
+
+def _flags(options: RunOptions) -> dict[str, Any]:
+    flags = {name: getattr(options, name) for name in options.__slots__}
+    for name in URI_FLAGS:
+        flags[name] = without_password(flags[name]) if flags[name] else None
+    flags["runner_flags"] = _without_secrets(options.runner_flags)
+    if options.endpoint is not None:
+        flags["endpoint"] = options.endpoint.address
+    return flags
+
+
+def _without_secrets(runner_flags: Sequence[str]) -> list[str]:
+    shown: list[str] = []
+    hide_next = False
+    for flag in runner_flags:
+        name, separator, _ = flag.partition("=")
+        secret = SECRET.search(name) is not None and name.startswith("--")
+        shown.append("***" if hide_next else f"{name}=***" if secret and separator else flag)
+        hide_next = secret and not separator
+    return shown
+
+
+def for_people(summary: Mapping[str, Any], output: str) -> str:
+    """The summary as a few lines."""
+    output = output.encode("utf-8", "backslashreplace").decode()  # a terminal takes no broken names
+    failures = _by_code(summary["failures_by_code"])
+    lines = [
+        f"{summary['records_read']:,} records read = {summary['answered']:,} answered"
+        f" + {summary['failed']:,} failed + {summary['duplicates']:,} duplicates"
+        f" + {summary['already_answered']:,} already answered"
+        f" ({'balanced' if summary['balanced'] else 'NOT BALANCED'})",
+        f"{summary['calls']:,} calls, {summary['retries']:,} of them retries,"
+        f" in {summary['wall_seconds']:.1f} s",
+    ]
+    if "replay" in summary:
+        lines.insert(0, _replayed(summary["replay"]))
+    if failures:
+        lines.append(f"failures: {failures}")
+    checks = summary.get("checks")
+    if checks:
+        lines.append(
+            f"checks: {checks['checked']:,} answers checked, {checks['failed']:,} checks failed,"
+            f" {checks['skipped']:,} answers with nothing to check; {checks['calls']:,} calls,"
+            f" {checks['retries']:,} of them retries"
+        )
+        if checks["failures_by_code"]:
+            lines.append(f"failed checks: {_by_code(checks['failures_by_code'])}")
+    latency = summary["quantiles"].get("latency_ms")
+    if latency:
+        lines.append(
+            f"latency: {latency['p50']:.0f} ms median, {latency['p95']:.0f} ms p95,"
+            f" {latency['max']:.0f} ms at most"
+        )
+    rows = ", ".join(f"{count:,} {table}" for table, count in summary["rows"].items())
+    lines.append(f"rows in {output}: {rows}")
+    codes = {*summary["failures_by_code"], *((checks or {}).get("failures_by_code") or {})}
+    if codes & WORTH_REPLAYING:
+        lines.append(
+            f"to ask the failed ones again: groundrows replay {_flag('failures', output)} "
+            f"{_flag('output', output)} --append, with the other flags of this run but --input"
+        )
+    lines.append(f"to look at them: groundrows report {shlex.quote(output)}")
+    return "\n".join(lines)
+
+
+def _by_code(failures: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {code}" for code, count in failures.items())
+
+
+def _flag(name: str, value: str) -> str:
+    return shlex.quote(f"--{name}={value}")
+
+
+def _replayed(replay: Mapping[str, Any]) -> str:
+    left_out = ", ".join(
+        f"{count:,} {reason.replace('_', ' ')}" for reason, count in replay["left_out"].items() if count
+    )
+    line = f"replay: {replay['found']:,} failures found, {replay['replayed']:,} of them replayed"
+    return f"{line}; left out: {left_out}" if left_out else line

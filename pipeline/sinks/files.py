@@ -1,0 +1,199 @@
+"""Rows into Avro files that appear only when they are whole.
+
+A file is written under the run's private directory and moved to its final name behind a barrier that stands
+after the last row of its window. Beam's `fileio` does the same, but swallows an error of the move (the rows
+are then gone without a word), loses the pane, and never starts a second file; hence this module. Streams have
+`pipeline/stream_sinks.py`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+from fastavro.write import Writer
+
+from groundrows.pipeline.storage.files import make_directory, move, open_for_writing
+from groundrows.pipeline.storage.output import STAGING, Output
+from groundrows.schemas.rows import Row, encode
+from groundrows.schemas.tables import SCHEMAS, TABLES
+
+# The codec every reader has, BigQuery's loads included.
+CODEC = "deflate"
+ROWS_PER_FILE = 1_000_000
+# Before compression. Readers take a block at a time; past this size it compresses no better.
+BLOCK_BYTES = 64_000
+ROWS = "groundrows.rows"
+"""Namespace of the counters of rows written, which bear the tables' names."""
+
+
+class WriteRows(beam.PTransform):
+    """PCollection of groups of rows, of whichever tables -> PCollection of the final names of their files.
+
+    Args:
+        output: Where the run writes.
+        rows_per_file: When to start another file.
+    """
+
+    def __init__(self, output: Output, rows_per_file: int = ROWS_PER_FILE) -> None:
+        super().__init__()
+        self._output = output
+        self._rows_per_file = rows_per_file
+
+    def expand(self, groups: Any) -> Any:
+        """Write files, wait until all are whole, give them their names."""
+        return (
+            groups
+            | "Write"
+            >> beam.ParDo(_WriteFn(self._output, self._rows_per_file)).with_output_types(tuple[str, str])
+            | "Together" >> beam.GroupByKey()
+            | "Publish" >> beam.ParDo(PublishFn(self._output))
+        )
+
+
+class RowFile:
+    """One Avro file in the making."""
+
+    def __init__(self, path: str, table: str) -> None:
+        self.path = path
+        self.rows = 0
+        self._file = open_for_writing(path)
+        self._writer = Writer(self._file, SCHEMAS[table], codec=CODEC)
+        self._block = bytearray()
+        self._block_rows = 0
+
+    def write(self, row: Row) -> None:
+        """Add a row.
+
+        Raises:
+            RowError: It does not fit its schema.
+        """
+        self._block += encode(row)
+        self._block_rows += 1
+        self.rows += 1
+        if len(self._block) >= BLOCK_BYTES:
+            self._end_block()
+
+    def close(self) -> None:
+        """Write out what is buffered and close the file."""
+        if self._block_rows:
+            self._end_block()
+        self._writer.flush()
+        self._file.close()
+
+    def _end_block(self) -> None:
+        self._writer.write_block(_Block(self._block_rows, BytesIO(self._block)))
+        self._block = bytearray()
+        self._block_rows = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block as fastavro's writer takes it: rows that are encoded, and not compressed."""
+
+    num_records: int
+    bytes_: BytesIO
+
+
+class _WriteFn(beam.DoFn):
+    """Groups of rows -> pairs of a table and a file that is whole."""
+
+    def __init__(self, output: Output, rows_per_file: int) -> None:
+        self._output = output
+        self._rows_per_file = rows_per_file
+        self._rows = {table: Metrics.counter(ROWS, table) for table in TABLES}
+
+    def start_bundle(self) -> None:
+        self._files: dict[tuple[str, Any], RowFile] = {}
+
+    def process(self, group: Iterable[Row], window: Any = beam.DoFn.WindowParam) -> list[tuple[str, str]]:
+        full = []
+        for row in group:
+            key = (row.TABLE, window)
+            file = self._files.get(key)
+            if file is None:
+                file = self._files[key] = self._new_file(row.TABLE, window)
+            file.write(row)
+            if file.rows >= self._rows_per_file:
+                full.append(self._closed(row.TABLE, self._files.pop(key)))
+        return full
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for (table, window), file in self._files.items():
+            yield WindowedValue(self._closed(table, file), window.max_timestamp(), (window,))
+        self._files = {}
+
+    def _new_file(self, table: str, window: Any) -> RowFile:
+        # Each bundle's attempt has names of its own, so that one tried again leaves no trace but files that
+        # are never published.
+        return staged_file(self._output, table, f"{_window_part(window)}{uuid.uuid4().hex}")
+
+    def _closed(self, table: str, file: RowFile) -> tuple[str, str]:
+        file.close()
+        self._rows[table].inc(file.rows)
+        return table, file.path
+
+
+def staged_file(output: Output, table: str, name: str) -> RowFile:
+    """A new file among those that are not published yet; the name is the table's and then `name`."""
+    directory = output.private(STAGING)
+    make_directory(directory)
+    return RowFile(FileSystems.join(directory, f"{table}-{name}.avro"), table)
+
+
+class PublishFn(beam.DoFn):
+    """Pairs of a table and its files -> the files' final names, which they have from now on."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def process(self, group: tuple[str, Iterable[str]]) -> Iterator[str]:
+        """Move the files; what an earlier try has moved already is left alone.
+
+        Raises:
+            FileNotFoundError: A file is under neither name: something else has taken it out of the directory,
+                which nothing may while a job is at work, as its move can't be told from one that never was.
+        """
+        table, files = group
+        directory = self._output.table(table)
+        make_directory(directory)
+        for staged in files:
+            final = FileSystems.join(directory, FileSystems.split(staged)[1])
+            # A bundle that is tried again finds its earlier try's work done.
+            if FileSystems.exists(staged):
+                move(staged, final)
+            elif not FileSystems.exists(final):
+                raise FileNotFoundError(f"{staged} is gone before it was published as {final}")
+            yield final
+
+
+def _window_part(window: Any) -> str:
+    return "" if isinstance(window, GlobalWindow) else f"{time_part(window.start.to_utc_datetime())}-"
+
+
+def time_part(start: datetime) -> str:
+    """A window's start as names of files bear it."""
+    return f"{start:%Y%m%dT%H%M%SZ}"
+
+
+def ensure_every_table(output: Output) -> None:
+    """Give each table without rows an empty file, so that a reader finds its columns."""
+    for table in TABLES:
+        if output.table_files(table):
+            continue
+        make_directory(output.table(table))
+        staging = output.private(STAGING)
+        make_directory(staging)
+        name = f"{table}-empty.avro"
+        staged = FileSystems.join(staging, name)
+        RowFile(staged, table).close()
+        move(staged, FileSystems.join(output.table(table), name))

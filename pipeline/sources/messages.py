@@ -1,0 +1,107 @@
+"""Pub/Sub messages as records: what a message becomes, and the source for a Dataflow job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import apache_beam as beam
+from apache_beam.io.gcp.pubsub import ReadFromPubSub
+from apache_beam.metrics import Metrics
+
+from groundrows.schemas.jsontext import compact_json, derived_id
+from groundrows.schemas.record import Record
+from groundrows.transforms.rows.flatten import COUNTERS
+
+
+class Message(Protocol):
+    """A message as it was received; Beam's and Pub/Sub's own classes all fit."""
+
+    data: bytes
+    attributes: Mapping[str, str]
+    message_id: str
+    publish_time: datetime
+    ordering_key: str
+
+
+def record_of(message: Message | Any, source: str) -> Record:
+    """The record that a message is.
+
+    The body is the message's data, and the origin `SOURCE:MESSAGE_ID`: a message that is delivered again is
+    thereby seen to be the same one. Message id, publish time, ordering key and attributes become the record's
+    attributes, and so end up in the rows' metadata.
+
+    Args:
+        message: What was received.
+        source: The subscription or topic, in full.
+    """
+    body = bytes(message.data or b"")
+    about: dict[str, object] = {}
+    if message.message_id:
+        about["message_id"] = message.message_id
+    if message.publish_time is not None:
+        about["publish_time"] = message.publish_time.astimezone(UTC).isoformat()
+    if message.ordering_key:
+        about["ordering_key"] = message.ordering_key
+    about["attributes"] = dict(message.attributes or {})
+    # Without an id there is only the content to tell messages apart by.
+    origin = f"{source}:{message.message_id or derived_id(body)}"
+    return Record(body, origin, attributes=compact_json(about))
+
+
+class ReadQuestions(beam.PTransform):
+    """Messages of a subscription or a topic → PCollection[Record], unbounded.
+
+    A message is acknowledged by the runner once what the first step made of it is safe; any broken one is
+    still a record, so that none comes back for ever.
+
+    Args:
+        subscription: `projects/P/subscriptions/S`; or else
+        topic: `projects/P/topics/T`, read through a subscription made for the job, which sees no message that
+            was published before.
+        id_attribute: The attribute that tells a publisher's repetitions apart, or None for the message id.
+        timestamp_attribute: The attribute that holds the event's time (RFC 3339, or milliseconds since the
+            epoch), or None for the publish time.
+
+    Raises:
+        ValueError: Neither or both of subscription and topic are given, or one is badly written.
+    """
+
+    def __init__(
+        self,
+        subscription: str | None = None,
+        topic: str | None = None,
+        id_attribute: str | None = None,
+        timestamp_attribute: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._source = subscription or topic or ""
+        self._read = ReadFromPubSub(
+            topic=topic,
+            subscription=subscription,
+            id_label=id_attribute,
+            with_attributes=True,
+            timestamp_attribute=timestamp_attribute,
+        )
+
+    def expand(self, root: beam.pvalue.PBegin) -> Any:
+        """Read, and make a record of each message."""
+        return (
+            root
+            | "Messages" >> self._read
+            | "Records" >> beam.ParDo(RecordFn(self._source)).with_output_types(Record)
+        )
+
+
+class RecordFn(beam.DoFn):
+    """Messages → records, counted."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._records_read = Metrics.counter(COUNTERS, "records_read")
+
+    def process(self, message: Any) -> Iterator[Record]:
+        """Give the message's record."""
+        self._records_read.inc()
+        yield record_of(message, self._source)

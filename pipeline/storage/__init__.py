@@ -1,0 +1,1 @@
+"""Directories and files, local or on `gs://`."""

@@ -1,0 +1,303 @@
+"""The output directory: new, unfinished or finished, and never two runs' rows mixed by accident.
+
+`run.json` appears last, when a run has finished. While a run is under way `.run.json` says which one, and
+which files it found there and keeps; a run that was stopped is taken up by what it says.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+from google.api_core.exceptions import GoogleAPIError
+from google.auth.exceptions import GoogleAuthError
+
+from groundrows.pipeline.errors import UsageError
+from groundrows.pipeline.sources.formats.items import reason_of
+from groundrows.pipeline.storage.files import (
+    cause_of,
+    check_name,
+    delete,
+    make_directory,
+    move,
+    open_for_writing,
+    read_json,
+    remove_directory,
+    row_files,
+)
+from groundrows.schemas.tables import TABLES
+
+RUN = "run.json"
+UNDER_WAY = ".run.json"
+# Everything a run keeps for itself. No pattern over the tables' directories matches it.
+PRIVATE = ".groundrows"
+STAGING = "staging"
+LEDGER = "ledger.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a run writes.
+
+    Attributes:
+        path: The directory, local or `gs://`.
+        run_id: The run's name; a run that is taken up keeps it.
+        kept_files: Files of finished runs that were there before and stay (`--append`).
+        started_at: When the run was first started, UTC.
+    """
+
+    path: str
+    run_id: str
+    kept_files: tuple[str, ...]
+    started_at: datetime
+
+    def private(self, *names: str) -> str:
+        """A path among the run's own things."""
+        return str(FileSystems.join(self.path, PRIVATE, *names))
+
+    @property
+    def scratch(self) -> str:
+        """A directory on this machine for what need not outlive the run; it goes when the run ends."""
+        if "://" not in self.path:
+            return self.private(STAGING)
+        return os.path.join(tempfile.gettempdir(), f"groundrows-{self.run_id}")
+
+    def table(self, table: str) -> str:
+        """A table's directory."""
+        return str(FileSystems.join(self.path, table))
+
+    def table_files(self, table: str) -> list[str]:
+        """A table's files under their final names."""
+        return row_files(self.table(table))
+
+    def kept(self, table: str) -> list[str]:
+        """A table's files among those that stay."""
+        return [file for file in self.kept_files if _within(file).startswith(f"{table}/")]
+
+
+def check(path: str, *, overwrite: bool, append: bool) -> None:
+    """Find out, without touching anything, whether a run may write to a directory.
+
+    Raises:
+        UsageError: It may not; `claimed` would say the same.
+    """
+    with errors_named(path):
+        check_name(path)
+        _begun(path, overwrite=overwrite, append=append)
+        if "://" not in path:
+            check_writable(path)
+
+
+@contextmanager
+def claimed(path: str, *, overwrite: bool, append: bool) -> Iterator[Output]:
+    """Claim the directory for a run, for as long as the run goes on.
+
+    Raises:
+        UsageError: It holds a finished run and neither flag was given, another run is under way in it, or
+            it can't be written.
+    """
+    with ExitStack() as stack:
+        with errors_named(path):
+            check_name(path)
+            stack.enter_context(locked(path))
+            output = _begun(path, overwrite=overwrite, append=append)
+            _make_way(output)
+        yield output
+
+
+@contextmanager
+def errors_named(path: str) -> Iterator[None]:
+    """Name the output in whatever goes wrong with its files while the block lasts.
+
+    Raises:
+        UsageError: In place of an error of the file system, of what was found there, or of credentials.
+    """
+    try:
+        yield
+    except (OSError, ValueError, GoogleAPIError, GoogleAuthError) as error:
+        raise UsageError(
+            f"--output={path} can't be used: {reason_of(cause_of(error))}; name another directory."
+        ) from error
+
+
+def check_writable(path: str) -> None:
+    """Find out, without making anything, whether a local directory can hold a run.
+
+    Raises:
+        ValueError: It can't; the text says why.
+    """
+    if path != path.encode("utf-8", "replace").decode():
+        raise ValueError("the names of its files would be no UTF-8")
+    for name in ("", PRIVATE, *TABLES):
+        part = os.path.join(path, name)
+        if os.path.lexists(part) and not os.path.isdir(part):
+            raise ValueError(f"{part} is no directory")
+    above = os.path.abspath(path)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise ValueError(f"{above} is no directory")
+    if not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
+        raise ValueError(f"{above} can't be written")
+
+
+def _begun(path: str, *, overwrite: bool, append: bool) -> Output:
+    """The run that may begin, or go on, in a directory; nothing is touched."""
+    finished = is_finished(path)
+    if finished and not overwrite and not append:
+        raise UsageError(
+            f"--output={path} holds a finished run: give --overwrite to replace it, --append to ask only "
+            "what is not answered there yet, or name another directory."
+        )
+    stopped = None if finished else _stopped(path, or_none=overwrite)
+    # The same command takes a stopped run up; but --overwrite keeps nothing of those before it.
+    if stopped is not None and not (overwrite and stopped.kept_files):
+        return stopped
+    files = _all_row_files(path)
+    if files and not finished and not overwrite:
+        raise UsageError(
+            f"--output={path} holds rows, but no run.json says whose: give --overwrite to replace them, or "
+            "name another directory."
+        )
+    return Output(path, uuid.uuid4().hex, tuple(files) if append else (), datetime.now(UTC))
+
+
+def _make_way(output: Output) -> None:
+    """Note which run is under way, and remove what is not to be kept."""
+    path = output.path
+    make_directory(path)
+    # In this order a kill in between leaves either the old run whole or this one to be taken up.
+    _write_json(
+        output,
+        UNDER_WAY,
+        {
+            "run_id": output.run_id,
+            "kept_files": [_within(file) for file in output.kept_files],
+            "started_at": output.started_at.isoformat(),
+        },
+    )
+    delete(FileSystems.join(path, RUN))
+    for file in _all_row_files(path):
+        if file not in output.kept_files:
+            delete(file)
+    remove_staging(output)
+
+
+def _stopped(path: str, *, or_none: bool = False) -> Output | None:
+    """The run that was stopped in a directory, if one was.
+
+    Raises:
+        UsageError: What it left is damaged; unless `or_none`.
+    """
+    try:
+        said = read_json(FileSystems.join(path, UNDER_WAY))
+        return None if said is None else _taken_up(path, said)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        if or_none:
+            return None
+        raise UsageError(
+            f"--output={path} holds a {UNDER_WAY} that is damaged, so what was stopped there can't go on: "
+            "give --overwrite to begin anew, or name another directory."
+        ) from None
+
+
+def _taken_up(path: str, said: dict[str, Any]) -> Output:
+    run_id, kept = said["run_id"], [_within(file) for file in said["kept_files"]]
+    started_at = datetime.fromisoformat(said["started_at"])
+    if not isinstance(run_id, str) or not run_id or started_at.tzinfo is None:
+        raise ValueError("no run")
+    files = [str(FileSystems.join(path, *file.split("/"))) for file in kept]
+    # What somebody took away meanwhile is not kept.
+    return Output(path, run_id, tuple(file for file in files if FileSystems.exists(file)), started_at)
+
+
+def _within(file: str) -> str:
+    """A row file's table and name: the directory may be spelled another way the next time."""
+    return "/".join(file.rsplit("/", 2)[-2:])
+
+
+def is_finished(path: str) -> bool:
+    """Whether a directory holds a finished run."""
+    return bool(FileSystems.exists(FileSystems.join(path, RUN)))
+
+
+def is_under_way(path: str) -> bool:
+    """Whether a run has begun in a directory and has not finished."""
+    return bool(FileSystems.exists(FileSystems.join(path, UNDER_WAY)))
+
+
+def finished_files(path: str, table: str) -> list[str] | None:
+    """The files of a table that finished runs left in a directory; None where no run has finished.
+
+    While a run with `--append` is under way, or was stopped, these are the files it found there.
+    """
+    if is_finished(path):
+        return row_files(FileSystems.join(path, table))
+    stopped = _stopped(path)
+    return stopped.kept(table) if stopped is not None and stopped.kept_files else None
+
+
+def ledger_in(path: str) -> str | None:
+    """The URI of the ledger that a run keeps in a directory by default; None where that is not local."""
+    return None if "://" in path else "sqlite://" + os.path.abspath(os.path.join(path, PRIVATE, LEDGER))
+
+
+def finish(output: Output, summary: dict[str, Any]) -> None:
+    """Write `run.json`, which says that the run has finished, and tidy up behind it."""
+    remove_staging(output)
+    _write_json(output, RUN, summary)
+    delete(FileSystems.join(output.path, UNDER_WAY))
+
+
+def remove_staging(output: Output) -> None:
+    """Remove what a run had begun and not finished: files without a final name, and its scratch."""
+    for directory in {output.private(STAGING), output.scratch}:
+        remove_directory(directory)
+
+
+def _all_row_files(path: str) -> list[str]:
+    return [file for table in TABLES for file in row_files(FileSystems.join(path, table))]
+
+
+def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
+    """Write a file that is either whole or not there."""
+    path = FileSystems.join(output.path, name)
+    # An object on gs:// is there once it is whole.
+    half = path if "://" in path else output.private(f"half{name}")
+    # A path may hold bytes that are no UTF-8; they are written as escapes.
+    text = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    with open_for_writing(half) as file:
+        file.write(text + b"\n")
+    if half != path:
+        move(half, path)
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Keep a second run on this machine out; the lock goes with the process, however it ends.
+
+    Raises:
+        UsageError: Another run holds it.
+    """
+    if "://" in path:
+        yield
+        return
+    private = os.path.join(path, PRIVATE)
+    os.makedirs(private, exist_ok=True)
+    with open(os.path.join(private, "lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"--output={path} is being written by another run: wait for it, or name another directory."
+            ) from None
+        yield

@@ -1,0 +1,1 @@
+"""What is the Grounded Generation API's own: its messages, its rules, and requests built from records."""

@@ -1,0 +1,57 @@
+"""Rows of every table, of which a test names only the columns it is about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from groundrows.schemas.rows import (
+    AnswerRow,
+    ClaimSupportRow,
+    FailureRow,
+    GroundingCheckRow,
+    SupportChunkRow,
+)
+from groundrows.schemas.tables import SCHEMAS
+
+NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
+_PLAIN: dict[str, Any] = {"string": "", "bytes": b"", "boolean": False, "int": 0, "long": 0, "double": 0.0}
+
+
+def later(hours: float) -> datetime:
+    return NOON + timedelta(hours=hours)
+
+
+def answer(**columns: Any) -> AnswerRow:
+    return _row(AnswerRow, columns)
+
+
+def chunk(**columns: Any) -> SupportChunkRow:
+    return _row(SupportChunkRow, columns)
+
+
+def claim(**columns: Any) -> ClaimSupportRow:
+    return _row(ClaimSupportRow, columns)
+
+
+def check(**columns: Any) -> GroundingCheckRow:
+    return _row(GroundingCheckRow, columns)
+
+
+def failure(**columns: Any) -> FailureRow:
+    return _row(FailureRow, columns)
+
+
+def _row(kind: Any, columns: dict[str, Any]) -> Any:
+    empty = {field["name"]: _empty(field["type"]) for field in SCHEMAS[kind.TABLE]["fields"]}
+    return kind(**{**empty, **columns})
+
+
+def _empty(kind: Any) -> Any:
+    if isinstance(kind, list):
+        return None
+    if isinstance(kind, str):
+        return _PLAIN[kind]
+    if kind.get("logicalType") == "timestamp-micros":
+        return NOON
+    return {"array": (), "map": {}}[kind["type"]]

@@ -1,0 +1,82 @@
+"""A run that is killed leaves no half-written file, pays for nothing twice, and is taken up where it was."""
+
+import random
+import signal
+import time
+
+from groundrows.pipeline.emulator.process import running_emulator
+from tests.support.runs import calls, comparable, google_search, rows, run, start, summary, write_lines
+from tests.system.test_main_job import questions
+
+COUNT = 600
+IN_FLIGHT = 32
+
+
+def test_killed_at_random_moments(tmp_path):
+    source = write_lines(tmp_path / "questions.jsonl", questions(COUNT))
+    log = tmp_path / "calls.jsonl"
+    chance = random.Random(7)
+    with running_emulator("--port=0", "--latency=0.02", f"--call_log={log}") as emulator:
+        flags = [
+            "--service=emulator",
+            f"--endpoint={emulator.address}",
+            f"--input={source}",
+            f"--request_defaults={google_search(tmp_path)}",
+            f"--max_in_flight={IN_FLIGHT}",
+            "--quiet",
+        ]
+        run(*flags, f"--output={tmp_path / 'undisturbed'}")
+        log.write_text("")
+        output = tmp_path / "killed"
+        kills = 0
+        for _ in range(4):
+            already = len(calls(log))
+            child = start(*flags, f"--output={output}")
+            # From the first call on: somewhere in the run, its end and the publishing of files included.
+            limit = time.monotonic() + 30
+            while len(calls(log)) == already and child.poll() is None and time.monotonic() < limit:
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0, 0.5))
+            if child.poll() is None:
+                child.send_signal(signal.SIGKILL)
+                kills += 1
+            child.wait(10)
+            for table in ("answers", "support_chunks", "claim_supports", "failures"):
+                rows(output, table)  # reads every file under a final name, whole
+            if (output / "run.json").exists():
+                break
+        if not (output / "run.json").exists():
+            run(*flags, f"--output={output}")
+        assert kills, "the run was never killed, so nothing was shown"
+        said = summary(output)
+        assert said["balanced"]
+        assert said["answered"] == COUNT
+        assert comparable(output) == comparable(tmp_path / "undisturbed")
+        assert len(calls(log)) <= COUNT + kills * IN_FLIGHT
+
+
+def test_a_finished_run_is_never_mixed_with_another(tmp_path):
+    source = write_lines(tmp_path / "questions.jsonl", questions(20))
+    output = tmp_path / "out"
+    flags = ["--service=emulator", f"--input={source}", f"--output={output}"]
+    run(*flags)
+    before = {path: path.read_bytes() for path in output.rglob("*.avro")}
+    refused = run(*flags, code=2)
+    assert "--overwrite" in refused.stderr
+    assert "--append" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert {path: path.read_bytes() for path in output.rglob("*.avro")} == before
+    run(*flags, "--overwrite")
+    assert len(rows(output, "answers")) == 20
+
+
+def test_append_asks_only_what_is_new(tmp_path):
+    source = write_lines(tmp_path / "questions.jsonl", questions(20))
+    output = tmp_path / "out"
+    flags = ["--service=emulator", f"--input={source}", f"--output={output}", "--ledger=none"]
+    run(*flags)
+    write_lines(source, questions(35))
+    run(*flags, "--append")
+    said = summary(output)
+    assert (said["answered"], said["already_answered"], said["calls"]) == (15, 20, 15)
+    assert sorted(row["question_id"] for row in rows(output, "answers")) == sorted(f"q{n}" for n in range(35))

@@ -1,0 +1,138 @@
+"""One sentence for whatever ended a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from groundrows.pipeline.errors import one_line
+from groundrows.pipeline.sentences import sentence_of
+from groundrows.schemas.rows import RowError
+from groundrows.transforms.generate.errors import SetupError
+from groundrows.transforms.generate.ledger.base import LedgerError
+from tests.support.tools import is_one_sentence
+
+
+class _Fail(beam.DoFn):
+    def __init__(self, fail: Callable[[], None]) -> None:
+        self._fail = fail
+
+    def process(self, number: int) -> Iterator[int]:
+        self._fail()
+        yield number
+
+
+def no_file() -> None:
+    Path("/nowhere/at all").read_bytes()
+
+
+def disk_full() -> None:
+    with open("/dev/full", "w") as file:
+        file.write("x")
+
+
+def bad_row() -> None:
+    raise RowError("answers", "latency_ms", "must be a number, not text")
+
+
+def bug() -> None:
+    {}["a\nb"]
+
+
+def bug_while_handling() -> None:
+    try:
+        {}["first"]
+    except KeyError:
+        [][3]
+
+
+def speechless() -> None:
+    raise ValueError
+
+
+def ledger() -> None:
+    raise LedgerError("The ledger l is gone; name another with --ledger.")
+
+
+def setup() -> None:
+    raise SetupError("Credentials are missing; get some.")
+
+
+def raised_by(fail: Callable[[], None]) -> BaseException:
+    try:
+        fail()
+    except Exception as error:
+        return error
+    raise AssertionError("it did not fail")
+
+
+def raised_in_a_run(fail: Callable[[], None], *flags: str) -> BaseException:
+    def run() -> None:
+        pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(list(flags)))
+        _ = (
+            pipeline
+            | beam.Create([1])
+            | "Outer" >> beam.Map(lambda n: n)
+            | "Step/inner" >> beam.ParDo(_Fail(fail))
+        )
+        pipeline.run().wait_until_finish()
+
+    return raised_by(run)
+
+
+WORDS = [
+    (no_file, "[Errno 2] No such file or directory: '/nowhere/at all'; see to that and run the same command"),
+    (disk_full, "[Errno 28] No space left on device; see to that and run the same command again"),
+    (bad_row, "answers.latency_ms must be a number, not text; GROUNDROWS_TRACEBACK=1"),
+    (bug, r"KeyError: 'a\nb'; GROUNDROWS_TRACEBACK=1"),
+    (bug_while_handling, "IndexError: list index out of range; GROUNDROWS_TRACEBACK=1"),
+    (speechless, "ValueError; GROUNDROWS_TRACEBACK=1"),
+    (ledger, "The ledger l is gone; name another with --ledger."),
+    (setup, "Credentials are missing; get some."),
+]
+
+
+@pytest.mark.parametrize(("fail", "words"), WORDS)
+def test_an_error_as_it_is(fail: Callable[[], None], words: str) -> None:
+    said = sentence_of(raised_by(fail))
+    assert is_one_sentence(said), said
+    assert words in said
+    assert "at step" not in said
+
+
+@pytest.mark.parametrize(("fail", "words"), WORDS)
+def test_an_error_that_the_runner_wrapped(fail: Callable[[], None], words: str) -> None:
+    said = sentence_of(raised_in_a_run(fail))
+    assert is_one_sentence(said), said
+    assert words in said
+    assert "while running" not in said
+    if fail not in (ledger, setup):
+        assert said.startswith("The run failed at step 'Step/inner': ")
+
+
+def test_an_error_from_a_worker_in_a_process_of_its_own() -> None:
+    two = ["--direct_running_mode=multi_processing", "--direct_num_workers=1"]
+    assert sentence_of(raised_in_a_run(disk_full, *two)) == (
+        "The run failed at step 'Step/inner': [Errno 28] No space left on device; see to that and run the "
+        "same command again to go on."
+    )
+
+
+def test_very_long_errors_are_cut() -> None:
+    said = sentence_of(ValueError("x" * 10_000 + "\ny"))
+    assert is_one_sentence(said)
+    assert len(said) < 500
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\u2028b", "a\x0bb", "a\x85b"])
+def test_line_breaks_of_every_kind(text: str) -> None:
+    assert one_line(text) == "a b"
+
+
+def test_bytes_that_are_no_text_can_be_printed() -> None:
+    assert one_line("out-\udcfe").encode() == b"out-\\udcfe"

@@ -1,0 +1,1 @@
+"""The calling itself: one event loop, and everything its calls pass through."""

@@ -1,0 +1,127 @@
+"""Turns that an earlier, finished run answered: what `--append` leaves out, missing checks apart."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Any
+
+from groundrows.schemas.question import Question
+
+Delivered = Mapping[int, frozenset[str]]
+"""By turn that an earlier run's rows hold: the ids of those of its answers that are yet to be checked."""
+
+_MOST_PARAMETERS = 500
+
+
+class AnsweredTurns:
+    """A set of (turn's name, turn) on disk, so that its size is bounded by the disk and not by memory.
+
+    Beside it stands which of their answers are yet to be checked: none, unless `add_unchecked` said so.
+
+    Args:
+        path: A SQLite file, made when missing.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA synchronous=OFF")  # a scratch file, remade by every run
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS answered"
+            " (question_id TEXT, turn_index INTEGER, PRIMARY KEY (question_id, turn_index)) WITHOUT ROWID"
+        )
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS unchecked (question_id TEXT, turn_index INTEGER, answer_id TEXT,"
+            " PRIMARY KEY (question_id, turn_index, answer_id)) WITHOUT ROWID"
+        )
+
+    def add(self, turns: Iterable[tuple[str, int]]) -> None:
+        """Note turns as answered."""
+        with self._transaction():
+            self._db.executemany("INSERT OR IGNORE INTO answered VALUES (?,?)", turns)
+
+    def add_unchecked(
+        self, answers: Iterable[tuple[str, int, str]], quoting: Iterable[str], checked: Iterable[str]
+    ) -> None:
+        """Note which answers are yet to be checked.
+
+        Args:
+            answers: (turn's name, turn, answer's id) of every answer that has a text.
+            quoting: Ids of the answers that have something to be checked against.
+            checked: Ids of the answers that are checked already.
+        """
+        with self._transaction():
+            self._db.execute("CREATE TEMP TABLE missing (answer_id TEXT PRIMARY KEY) WITHOUT ROWID")
+            self._db.executemany("INSERT OR IGNORE INTO missing VALUES (?)", ((each,) for each in quoting))
+            self._db.executemany("DELETE FROM missing WHERE answer_id = ?", ((each,) for each in checked))
+            self._db.executemany(
+                "INSERT OR IGNORE INTO unchecked SELECT ?, ?, answer_id FROM missing WHERE answer_id = ?",
+                answers,
+            )
+            self._db.execute("DROP TABLE missing")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            self._db.execute("BEGIN")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def of(self, question_ids: Sequence[str]) -> dict[str, frozenset[int]]:
+        """The answered turns of each of these questions that has any."""
+        found: dict[str, set[int]] = {}
+        for question_id, turn_index in self._rows("question_id, turn_index FROM answered", question_ids):
+            found.setdefault(question_id, set()).add(turn_index)
+        return {question_id: frozenset(turns) for question_id, turns in found.items()}
+
+    def unchecked(self, question_ids: Sequence[str]) -> dict[tuple[str, int], frozenset[str]]:
+        """By question and turn, the ids of the answers that are yet to be checked, where there are any."""
+        found: dict[tuple[str, int], set[str]] = {}
+        rows = self._rows("question_id, turn_index, answer_id FROM unchecked", question_ids)
+        for question_id, turn_index, answer_id in rows:
+            found.setdefault((question_id, turn_index), set()).add(answer_id)
+        return {turn: frozenset(answers) for turn, answers in found.items()}
+
+    def _rows(self, columns: str, question_ids: Sequence[str]) -> Iterator[Any]:
+        for start in range(0, len(question_ids), _MOST_PARAMETERS):
+            part = question_ids[start : start + _MOST_PARAMETERS]
+            marks = ",".join("?" * len(part))
+            with self._lock:
+                rows = self._db.execute(f"SELECT {columns} WHERE question_id IN ({marks})", part).fetchall()
+            yield from rows
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+
+
+def turn_name(question_id: str, text: str) -> str:
+    """Under which name a turn is noted: whose it is and what it asks, so that a changed one is another."""
+    return f"{question_id}\0{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def delivered_turns(answered: AnsweredTurns | None, questions: Sequence[Question]) -> list[Delivered]:
+    """For each question, the turns that are answered already.
+
+    They are its first ones, without a gap: behind a turn that is new, the history of the next is another.
+    """
+    if answered is None:
+        return [{}] * len(questions)
+    names = [[turn_name(question.question_id, text) for text in question.turns] for question in questions]
+    all_names = [name for turns in names for name in turns]
+    there, unchecked = answered.of(all_names), answered.unchecked(all_names)
+    delivered: list[Delivered] = []
+    for turns in names:
+        known = takewhile(lambda turn: turn[0] in there.get(turn[1], ()), enumerate(turns))
+        delivered.append({index: unchecked.get((name, index), frozenset()) for index, name in known})
+    return delivered

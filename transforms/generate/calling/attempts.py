@@ -1,0 +1,207 @@
+"""One turn's attempts: call, retry, give up; the heart of the calling."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from groundrows.transforms.generate.calling.budget import Budget
+from groundrows.transforms.generate.calling.gate import Gate, Halted
+from groundrows.transforms.generate.calling.halt import Halt
+from groundrows.transforms.generate.calling.retry import RetryPolicy
+from groundrows.transforms.generate.clients.base import Call, Client, Reply
+from groundrows.transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, CallError
+
+_LOGGER = logging.getLogger(__name__)
+_SPENT = "The budget of --max_requests was spent before this question's turn."
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """The response to a turn, and what it took.
+
+    Attributes:
+        reply: What came back.
+        attempts: Calls made, this one included.
+        latency_ms: Milliseconds of the successful attempt alone.
+        asked_at: When that attempt left, UTC.
+        answered_at: When its response was complete, UTC.
+        retry_codes: What the attempts before it ended in.
+    """
+
+    reply: Reply
+    attempts: int
+    latency_ms: float
+    asked_at: datetime
+    answered_at: datetime
+    retry_codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """A turn without a response.
+
+    Attributes:
+        error: What the last attempt ended in, or why none was made.
+        retryable: Whether the question is worth asking again another day.
+        attempts: Calls made.
+        retry_codes: What the attempts before the last ended in.
+    """
+
+    error: CallError
+    retryable: bool
+    attempts: int
+    retry_codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What calls of one shard share: the gate they leave by and the budget they are paid from."""
+
+    gate: Gate
+    budget: Budget | None
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Makes attempts. One instance serves every turn of the process.
+
+    Attributes:
+        client: The backend.
+        policy: When to try again.
+        halt: Watches for a run in which nothing can work.
+        halted: Set when `halt` has a reason.
+        on_halt: Called once, when the reason appears.
+        deadline_seconds: When an attempt is cut.
+        out: Calls out right now.
+        made: Calls made so far.
+    """
+
+    client: Client
+    policy: RetryPolicy
+    halt: Halt
+    halted: asyncio.Event
+    on_halt: Callable[[], None]
+    deadline_seconds: float
+    out: int = 0
+    made: int = 0
+    waiting_to_retry: int = 0
+
+    async def ask(
+        self, call: Call, line: Line, keep: Callable[[Success], Awaitable[None]]
+    ) -> Success | GaveUp:
+        """Call until there is a response or no attempt is left.
+
+        Args:
+            call: What to ask.
+            line: The gate and the budget of the question's shard.
+            keep: Stores the response. The call keeps its slot until this returns, so that no more than
+                `max_in_flight` responses can ever be lost to a kill.
+        """
+        attempts = 0
+        codes: list[str] = []
+        first_at = math.inf
+        last: CallError | None = None
+        while True:
+            try:
+                await line.gate.enter(retry=attempts > 0)
+            except Halted:
+                return self._cut_short(last, attempts, codes)
+            try:
+                too_late = time.monotonic() - first_at > self.policy.total_seconds
+                if too_late or not await self._pay(line):
+                    return self._cut_short(last, attempts, codes)
+                attempts += 1
+                sent_at = time.monotonic()
+                first_at = min(first_at, sent_at)
+                success = await self._attempt(call, attempts, tuple(codes), sent_at)
+                line.gate.answered()
+                await keep(success)
+                return success
+            except CallError as error:
+                last = error
+            finally:
+                line.gate.leave()
+            line.gate.failed(last, sent_at)
+            self._note(last)
+            wait = self.policy.wait_seconds(last, attempts, time.monotonic() - first_at)
+            if wait is None:
+                return _gave_up(last, attempts, codes)
+            codes.append(last.code)
+            await self._wait(wait)
+
+    def stop(self, reason: str) -> None:
+        """Stop all calling for a reason that lies outside the calls."""
+        self.halt.stop(reason)
+        self._announce_halt()
+
+    async def _pay(self, line: Line) -> bool:
+        if line.budget is None:
+            return True
+        if not await line.budget.take():
+            # Nothing else can be paid for either, so nobody need wait for the pace to hear it. What another
+            # process gives back later is not asked for again.
+            line.gate.halt()
+            return False
+        if self.halt.reason is not None:
+            line.budget.put_back()
+            return False
+        return True
+
+    async def _attempt(self, call: Call, attempts: int, codes: tuple[str, ...], sent_at: float) -> Success:
+        asked_at = datetime.now(UTC)
+        self.made += 1
+        self.out += 1
+        try:
+            reply = await self.client.ask(call, self.deadline_seconds)
+        except CallError:
+            raise
+        except Exception as error:
+            # A fault of our own ends one question, with its calls counted. The text may hold the prompt.
+            what = type(error).__name__
+            _LOGGER.error("A call failed by an internal error: %s", what)
+            raise CallError(
+                INTERNAL_ERROR, f"an error of our own while calling ({what}); please report it"
+            ) from None
+        finally:
+            self.out -= 1
+        latency = time.monotonic() - sent_at
+        self.halt.succeeded()
+        return Success(reply, attempts, latency * 1000, asked_at, datetime.now(UTC), codes)
+
+    def _note(self, error: CallError) -> None:
+        self.halt.failed(error)
+        self._announce_halt()
+
+    def _announce_halt(self) -> None:
+        if self.halt.reason is not None and not self.halted.is_set():
+            self.halted.set()
+            self.on_halt()
+
+    async def _wait(self, seconds: float) -> None:
+        """Sleep, but not past a halt."""
+        self.waiting_to_retry += 1
+        try:
+            await asyncio.wait_for(self.halted.wait(), seconds)
+        except TimeoutError:
+            pass
+        finally:
+            self.waiting_to_retry -= 1
+
+    def _cut_short(self, last: CallError | None, attempts: int, codes: list[str]) -> GaveUp:
+        """End a turn that may make no further attempt: by its own last error, if it had one."""
+        if last is None:
+            return GaveUp(CallError(NOT_ATTEMPTED, self.halt.reason or _SPENT), True, attempts, ())
+        # The last code was noted as followed by another attempt, which never came.
+        return _gave_up(last, attempts, codes[:-1])
+
+
+def _gave_up(last: CallError, attempts: int, codes: list[str]) -> GaveUp:
+    # What our own fault cost may be had once that is mended.
+    retryable = last.retryable or last.code == INTERNAL_ERROR
+    return GaveUp(last, retryable, attempts, tuple(codes))

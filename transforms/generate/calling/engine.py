@@ -1,0 +1,404 @@
+"""The calling of one process: one event loop, and everything its calls share.
+
+Beam's threads hand questions in with `submit` and take outcomes out of a basket; the loop's thread does the
+calling. Between them stand only the backlog, which bounds what is in the air, and the basket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+from groundrows.schemas.outcome import Answer, Outcome
+from groundrows.schemas.question import Question
+from groundrows.transforms.generate.calling.answered import AnsweredTurns, Delivered, delivered_turns
+from groundrows.transforms.generate.calling.attempts import Attempts, GaveUp, Line, Success
+from groundrows.transforms.generate.calling.basket import Backlog, Basket
+from groundrows.transforms.generate.calling.breaker import Breaker
+from groundrows.transforms.generate.calling.budgets import Budgets
+from groundrows.transforms.generate.calling.commit import GroupCommit
+from groundrows.transforms.generate.calling.conversation import is_over
+from groundrows.transforms.generate.calling.gate import Gate, Slots
+from groundrows.transforms.generate.calling.halt import Halt
+from groundrows.transforms.generate.calling.job import (
+    Job,
+    answer_of,
+    claimed,
+    entry_of,
+    look_up,
+    next_job,
+    release,
+)
+from groundrows.transforms.generate.calling.outcomes import (
+    failed,
+    internal_error,
+    not_attempted,
+    out_of_reach,
+    outcome_of,
+    skipped,
+)
+from groundrows.transforms.generate.calling.retry import RetryPolicy
+from groundrows.transforms.generate.clients.base import Call, Client
+from groundrows.transforms.generate.clients.open import open_client
+from groundrows.transforms.generate.errors import SetupError
+from groundrows.transforms.generate.ledger.base import Ledger, LedgerError
+from groundrows.transforms.generate.ledger.uri import open_ledger
+from groundrows.transforms.generate.pacing.base import Pacer
+from groundrows.transforms.generate.pacing.open import open_pacer
+from groundrows.transforms.generate.settings import CallSettings
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class Engine:
+    """Everything that calls in one process share. Made by the first bundle that needs it.
+
+    Args:
+        settings: How to call.
+        client_of: Makes the backend.
+        pacer_of: Makes a shard's pacer.
+
+    Attributes:
+        done: Questions that have an outcome, for a display of progress.
+        failed: Those of them that failed.
+
+    Raises:
+        SetupError: Credentials are missing.
+        LedgerError: The ledger can't be used.
+    """
+
+    def __init__(
+        self,
+        settings: CallSettings,
+        client_of: Callable[[CallSettings], Client] = open_client,
+        pacer_of: Callable[[CallSettings], Pacer] = open_pacer,
+    ) -> None:
+        self.settings = settings
+        self.halt = Halt(settings.exhausted_seconds, settings.retry_seconds)
+        self.ledger: Ledger = open_ledger(settings.ledger)
+        self._delivered = AnsweredTurns(settings.answered_path) if settings.answered_path else None
+        self._pacer_of = pacer_of
+        # Twice the window: one calls while another waits for a slot or to try again, and a batch more, so
+        # that a finished call is followed by the next without asking Beam first.
+        self._backlog = Backlog(2 * settings.max_in_flight + settings.batch_size)
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="groundrows-ledger")
+        self._commit = GroupCommit(self.ledger.put_many, self._executor)
+        self._slots = Slots(settings.max_in_flight)
+        self._breaker = Breaker()
+        self._lines: dict[int, Line] = {}
+        self._budgets = Budgets(
+            settings, self.ledger, self._executor, lambda reason: self.attempts.stop(reason)
+        )
+        self._claims_failed = False
+        self._ending = False
+        self._asking: dict[bytes, asyncio.Future[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._signalled = 0
+        self._signalling = threading.Lock()
+        self._unchecked = 0
+        self._counting = threading.Lock()
+        self.done = 0
+        self.failed = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="groundrows-calls", daemon=True)
+        self._thread.start()
+        try:
+            self.attempts = self._on_loop(self._open(client_of))
+        except BaseException:
+            self._stop_threads()
+            self._close_files()
+            raise
+
+    async def _open(self, client_of: Callable[[CallSettings], Client]) -> Attempts:
+        settings = self.settings
+        return Attempts(
+            client=client_of(settings),
+            policy=RetryPolicy(settings.max_attempts, settings.retry_seconds, settings.backoff_seconds),
+            halt=self.halt,
+            halted=asyncio.Event(),
+            on_halt=self._turn_everybody_away,
+            deadline_seconds=settings.deadline_seconds,
+        )
+
+    # -- called by Beam's threads --------------------------------------------------------------------
+
+    def submit(self, batch: Sequence[tuple[Any, Question]], basket: Basket, shard: int = 0) -> None:
+        """Take a batch on; blocks while the backlog is full. Each question's outcome lands in the basket.
+
+        A ledger that fails stops the calling, as does everything else that makes it pointless; outcomes
+        come all the same.
+
+        Args:
+            batch: Pairs of a ticket and a question.
+            basket: Where the outcomes go.
+            shard: Whose share of the rate and the budget pays.
+        """
+        basket.expect(len(batch))
+        if self._ending:
+            return
+        jobs = self._look_up(self._leave_out(batch, basket), basket)
+        if jobs:
+            self._backlog.add(len(jobs))
+            self._loop.call_soon_threadsafe(self._start, jobs, basket, shard)
+
+    def settle(self) -> None:
+        """Give back reserved calls when nothing is in the air; called when a bundle has been drained."""
+        if self.settings.max_requests is not None and self._backlog.taken == 0:
+            self._on_loop(self._budgets.settle())
+
+    @property
+    def throttled_seconds(self) -> float:
+        """Seconds that calls have spent waiting for the pace, so far."""
+        # A copy: the loop's thread may add a line meanwhile.
+        return sum(line.gate.throttled_seconds for line in list(self._lines.values()))
+
+    def take_throttled_seconds(self) -> int:
+        """Whole seconds spent waiting for the pace since the last time this was asked."""
+        with self._signalling:
+            seconds = int(self.throttled_seconds) - self._signalled
+            self._signalled += seconds
+            return seconds
+
+    def stop_calling(self) -> int:
+        """Let no more calls out, for good, without waiting; safe in a signal's handler.
+
+        Outcomes come no more. What is out goes on, and its response is kept; `close` waits for that.
+
+        Returns:
+            How many calls will be waited for.
+        """
+        self._loop.call_soon_threadsafe(self._let_none_out)
+        return self._worth_waiting_for
+
+    @property
+    def _worth_waiting_for(self) -> int:
+        return 0 if self.settings.ledger == "none" else self.attempts.out
+
+    def close(self) -> None:
+        """Stop calling, give back what is held, and let go of everything.
+
+        Calls that are out are paid for: where there is a ledger they may end first, which takes no longer
+        than an attempt's deadline. Everything else in the air is dropped.
+        """
+        if self._unchecked:
+            _LOGGER.warning(
+                "%d answer(s) that the output holds could not be checked, as the ledger does not hold them: "
+                "name the --ledger of the run that asked them.",
+                self._unchecked,
+            )
+        try:
+            self._on_loop(self._close())
+        finally:
+            self._stop_threads()
+            self._close_files()
+
+    def _close_files(self) -> None:
+        self.ledger.close()
+        if self._delivered is not None:
+            self._delivered.close()
+
+    def _on_loop(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _stop_threads(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._executor.shutdown()
+
+    def _leave_out(
+        self, batch: Sequence[tuple[Any, Question]], basket: Basket
+    ) -> list[tuple[Any, Question, Delivered]]:
+        """Drop what is answered already, unless a check is missing, and what was asked before in this run."""
+        delivered = delivered_turns(self._delivered, [question for _, question in batch])
+        first = self._claimed([question for _, question in batch])
+        kept = []
+        for is_first, turns, (ticket, question) in zip(first, delivered, batch, strict=True):
+            if not is_first:
+                self._deliver(basket, ticket, skipped(question, "duplicate"))
+            elif len(turns) == len(question.turns) and not any(turns.values()):
+                self._deliver(basket, ticket, skipped(question, "already_answered"))
+            else:
+                kept.append((ticket, question, turns))
+        return kept
+
+    def _claimed(self, questions: list[Question]) -> list[bool]:
+        everything = [True] * len(questions)
+        if self._claims_failed:
+            return everything  # it need not fail, which may take its time, for every batch anew
+        try:
+            return claimed(self.ledger, self.settings.run_id, questions)
+        except LedgerError as error:
+            self._claims_failed = True
+            self._stop(error)
+            return everything
+
+    def _look_up(self, questions: Sequence[tuple[Any, Question, Delivered]], basket: Basket) -> list[Job]:
+        """Deliver what the ledger answers; what is left must be called for."""
+        jobs = [next_job(ticket, question, (), turns, self.settings) for ticket, question, turns in questions]
+        try:
+            calling, over = look_up(self.ledger, jobs, self.settings)
+        except LedgerError as error:
+            self._stop(error)
+            calling, over = jobs, []
+        # A question is never paid for again to check its answer.
+        for job in (*over, *(job for job in calling if job.is_delivered)):
+            self._finish(basket, job, outcome_of(job, job.answers, None, (), 0))
+        return [job for job in calling if not job.is_delivered]
+
+    def _finish(self, basket: Basket, job: Job, outcome: Outcome) -> None:
+        with self._counting:
+            self._unchecked += out_of_reach(job, outcome)
+        self._deliver(basket, job.ticket, outcome)
+
+    def _deliver(self, basket: Basket, ticket: Any, outcome: Outcome) -> None:
+        # Beam's threads and the loop's may lose a count to each other; these two are for display.
+        self.done += 1
+        self.failed += outcome.failure is not None
+        basket.put(ticket, outcome)
+
+    def _stop(self, error: LedgerError | SetupError) -> None:
+        """Stop calling, from whatever thread, before anything that is handed to the loop from now on."""
+        self._loop.call_soon_threadsafe(self.attempts.stop, str(error))
+
+    # -- called on the loop --------------------------------------------------------------------------
+
+    def _start(self, jobs: Sequence[Job], basket: Basket, shard: int) -> None:
+        for job in jobs:
+            task = self._loop.create_task(self._run(job, basket, shard))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _line(self, shard: int) -> Line:
+        line = self._lines.get(shard)
+        if line is None:
+            settings = self.settings
+            unlimited = settings.requests_per_minute is None and "://" not in settings.rate_limiter
+            gate = Gate(self._slots, self._pacer_of(settings), paced=not unlimited, breaker=self._breaker)
+            if self.halt.reason is not None:
+                gate.halt()
+            line = self._lines[shard] = Line(gate, self._budgets.of(shard))
+        return line
+
+    async def _in_executor(self, function: Callable[..., _T], *args: Any) -> _T:
+        return await self._loop.run_in_executor(self._executor, function, *args)
+
+    async def _run(self, job: Job, basket: Basket, shard: int) -> None:
+        try:
+            outcome = await self._ask_turns(job, shard)
+        except Exception as error:
+            failure = failed(job.question, len(job.answers), internal_error(error))
+            outcome = outcome_of(job, job.answers, failure, (), 0)
+        if self._ending:
+            return  # whoever waited for it has been interrupted, and must not go on without answers
+        if outcome.failure is not None and self.settings.release_failed:
+            await self._release(job.question)
+        # In this order, so that a bundle that has its last outcome finds nothing of its own in the air.
+        self._backlog.remove_one()
+        self._finish(basket, job, outcome)
+
+    async def _release(self, question: Question) -> None:
+        if self._claims_failed:
+            return
+        try:
+            await self._in_executor(release, self.ledger, self.settings.run_id, question)
+        except LedgerError as error:
+            self._claims_failed = True
+            self.attempts.stop(str(error))
+
+    async def _ask_turns(self, job: Job, shard: int) -> Outcome:
+        answers = job.answers
+        codes: tuple[str, ...] = ()
+        calls = 0
+        while True:
+            result = await self._ask_turn(job, shard)
+            if isinstance(result, GaveUp):
+                failure = failed(job.question, len(answers), result)
+                return outcome_of(job, answers, failure, codes + result.retry_codes, calls + result.attempts)
+            answer, retry_codes = result
+            answers = (*answers, answer)
+            codes += retry_codes
+            calls += 0 if answer.from_ledger else answer.attempts
+            if is_over(job.question, answers):
+                return outcome_of(job, answers, None, codes, calls)
+            job = next_job(job.ticket, job.question, answers, job.delivered, self.settings)
+
+    async def _ask_turn(self, job: Job, shard: int) -> tuple[Answer, tuple[str, ...]] | GaveUp:
+        """Ask a turn; a fault of our own costs one question too, and never the run."""
+        try:
+            line = self._line(shard)
+            if self.settings.share_identical:
+                return await self._ask_shared(job, line)
+            return await self._ask(job, line)
+        except (LedgerError, SetupError) as error:
+            # Without a pace or a ledger nothing may be called.
+            self.attempts.stop(str(error))
+            return not_attempted(str(error))
+        except Exception as error:
+            return internal_error(error)
+
+    async def _ask(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
+        async def keep(success: Success) -> None:
+            await self._keep(job, success)
+
+        result = await self.attempts.ask(Call(job.request, job.question.user_context), line, keep)
+        if isinstance(result, GaveUp):
+            return result
+        answer = answer_of(job, result, self.settings, from_ledger=False)
+        return answer, result.retry_codes
+
+    async def _ask_shared(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
+        """As `_ask`, but equal requests wait for the first of them and take its stored answer."""
+        while True:
+            while (first := self._asking.get(job.key)) is not None:
+                await first
+            stored = await self._in_executor(self.ledger.get_many, [job.key])
+            if job.key in stored:
+                return answer_of(job, stored[job.key], self.settings, from_ledger=True), ()
+            if job.key not in self._asking:
+                break
+        done = self._asking[job.key] = self._loop.create_future()
+        try:
+            return await self._ask(job, line)
+        finally:
+            del self._asking[job.key]
+            done.set_result(None)
+
+    async def _keep(self, job: Job, success: Success) -> None:
+        if self.settings.ledger == "none":
+            return
+        try:
+            await self._commit.put(entry_of(job, success))
+        except LedgerError as error:
+            # The answer is here and stays; but what can't be kept must not be paid for.
+            self.attempts.stop(str(error))
+
+    def _let_none_out(self) -> None:
+        self._ending = True
+        self.attempts.stop("Calling has ended.")
+
+    def _turn_everybody_away(self) -> None:
+        if not self._ending:
+            _LOGGER.error("%s", self.halt.reason)
+        for line in self._lines.values():
+            line.gate.halt()
+
+    async def _close(self) -> None:
+        self._let_none_out()
+        if self._worth_waiting_for:
+            await asyncio.wait(self._tasks, timeout=self.settings.deadline_seconds)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._commit.flush()  # what has arrived is paid for
+        await self._budgets.settle()
+        async with AsyncExitStack() as closing:  # each of them, whatever becomes of the others
+            closing.push_async_callback(self.attempts.client.close)
+            for line in self._lines.values():
+                closing.push_async_callback(line.gate.close)

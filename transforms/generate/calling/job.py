@@ -1,0 +1,189 @@
+"""A question on its way: what makes it itself, which request comes next, and what the ledger holds of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from groundrows.schemas.discoveryengine.messages import request_class
+from groundrows.schemas.outcome import Answer
+from groundrows.schemas.question import Question
+from groundrows.transforms.generate.calling.answered import Delivered
+from groundrows.transforms.generate.calling.attempts import Success
+from groundrows.transforms.generate.calling.conversation import is_over, turn_request
+from groundrows.transforms.generate.ledger.base import Entry, Ledger, entry_key, fingerprint
+from groundrows.transforms.generate.settings import CallSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A question on its way, with what is already known of it.
+
+    Attributes:
+        ticket: The caller's own mark, handed back with the outcome.
+        question: The question.
+        answers: The turns that the ledger holds, from the first on without a gap.
+        request: The request of the turn to ask next; of the last one when nothing is left to ask.
+        key: The ledger's key of that turn.
+        delivered: Turns that an earlier run's rows already hold, with what is yet to be checked of each; they
+            are asked only for the history.
+    """
+
+    ticket: Any
+    question: Question
+    answers: tuple[Answer, ...]
+    request: bytes
+    key: bytes
+    delivered: Delivered
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether rows hold all of its turns, so that nothing may be called for it."""
+        return len(self.delivered) == len(self.question.turns)
+
+
+def next_job(
+    ticket: Any,
+    question: Question,
+    answers: tuple[Answer, ...],
+    delivered: Delivered,
+    settings: CallSettings,
+) -> Job:
+    """The job of asking the turn after `answers`, of which there must be one."""
+    request = turn_request(question, answers, settings.location)
+    # Under --share_identical the request alone counts, whoever asks it.
+    name = "" if settings.share_identical else question.question_id
+    key = entry_key(
+        name,
+        len(answers),
+        fingerprint(
+            request,
+            question.api_version,
+            method=question.method,
+            streamed=_streamed(question, settings),
+            user_context=question.user_context,
+        ),
+    )
+    return Job(ticket, question, answers, request, key, delivered)
+
+
+def _streamed(question: Question, settings: CallSettings) -> bool:
+    return settings.stream_answers and question.method == "generate"
+
+
+def model_of(job: Job) -> str:
+    """The model that a job's request asks for; empty when it leaves the choice to the service.
+
+    Parsing the request for it costs a microsecond, unless it carries many facts.
+    """
+    if job.question.method == "check":
+        return ""
+    model: str = request_class(job.question.api_version).FromString(job.request).generation_spec.model_id
+    return model
+
+
+def question_key(question: Question) -> bytes:
+    """What makes two records the same question: the id, every turn, and all that is asked with them."""
+    asked = question.request + "\0".join(question.turns).encode()
+    if question.instructions:
+        asked += hashlib.sha256(repr(question.instructions).encode()).digest()
+    name = fingerprint(
+        asked, question.api_version, method=question.method, user_context=question.user_context
+    )
+    return entry_key(question.question_id, 0, name)
+
+
+def claimed(ledger: Ledger, run_id: str, questions: Sequence[Question]) -> list[bool]:
+    """Claim a batch for a run: for each question, whether it is the first of its kind there.
+
+    A question that comes again from the same origin, as in a bundle that is tried again, is the first still.
+    """
+    keys = [question_key(question) for question in questions]
+    # Within a batch the first origin wins too: the dictionary must not let the last one in.
+    claims: dict[bytes, str] = {}
+    for key, question in zip(keys, questions, strict=True):
+        claims.setdefault(key, question.origin)
+    holders = ledger.claim(run_id, claims)
+
+    def is_first(key: bytes, origin: str) -> bool:
+        if claims[key] == origin:
+            return holders[key] == origin
+        # A ledger may not know whose a claim is, only whether it is that of the origin that asks.
+        return ledger.claim(run_id, {key: origin})[key] == origin
+
+    return [is_first(key, question.origin) for key, question in zip(keys, questions, strict=True)]
+
+
+def release(ledger: Ledger, run_id: str, question: Question) -> None:
+    """Take a question's claim back, so that it is the first of its kind when it comes again."""
+    ledger.release(run_id, {question_key(question): question.origin})
+
+
+def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tuple[list[Job], list[Job]]:
+    """Find stored answers, a turn of the whole batch at a time.
+
+    Args:
+        ledger: Where to look.
+        jobs: Jobs without answers.
+        settings: How requests are made and named.
+
+    Returns:
+        The jobs that must call, each at its first turn that is not stored, and those with nothing left to
+        ask.
+    """
+    calling, over = [], []
+    waiting = list(jobs)
+    while waiting:
+        entries = ledger.get_many([job.key for job in waiting])
+        going_on = []
+        for job in waiting:
+            entry = entries.get(job.key)
+            if entry is None:
+                calling.append(job)
+                continue
+            answers = (*job.answers, answer_of(job, entry, settings, from_ledger=True))
+            if is_over(job.question, answers):
+                over.append(replace(job, answers=answers))
+            else:
+                going_on.append(next_job(job.ticket, job.question, answers, job.delivered, settings))
+        waiting = going_on
+    return calling, over
+
+
+def entry_of(job: Job, success: Success) -> Entry:
+    """What the ledger keeps of a job's next turn."""
+    return Entry(
+        key=job.key,
+        question_id=job.question.question_id,
+        turn_index=len(job.answers),
+        model_id=model_of(job),
+        response=success.reply.response,
+        attempts=success.attempts,
+        latency_ms=success.latency_ms,
+        asked_at=success.asked_at,
+        answered_at=success.answered_at,
+        first_part_ms=success.reply.first_part_ms,
+        unread_json=success.reply.unread_json,
+    )
+
+
+def answer_of(job: Job, got: Entry | Success, settings: CallSettings, *, from_ledger: bool) -> Answer:
+    """The answer to a job's next turn, as the ledger kept it or as the call ended."""
+    reply = got.reply if isinstance(got, Success) else got
+    return Answer(
+        turn_index=len(job.answers),
+        request=job.request,
+        response=reply.response,
+        api_version=job.question.api_version,
+        streamed=_streamed(job.question, settings),
+        attempts=got.attempts,
+        latency_ms=got.latency_ms,
+        asked_at=got.asked_at,
+        answered_at=got.answered_at,
+        from_ledger=from_ledger,
+        method=job.question.method,
+        first_part_ms=reply.first_part_ms,
+        unread_json=reply.unread_json,
+    )

@@ -1,0 +1,78 @@
+"""How a question ends: answered, failed or skipped."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+from groundrows.schemas.outcome import Answer, Failure, Outcome, Skip
+from groundrows.schemas.question import Question
+from groundrows.transforms.generate.calling.attempts import GaveUp
+from groundrows.transforms.generate.calling.job import Job
+from groundrows.transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, CallError
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def skipped(question: Question, skip: Skip) -> Outcome:
+    """A question that is not asked."""
+    return Outcome(question, (), None, skip, (), 0)
+
+
+def outcome_of(
+    job: Job,
+    answers: tuple[Answer, ...],
+    failure: Failure | None,
+    retry_codes: tuple[str, ...],
+    calls: int,
+) -> Outcome:
+    """A job's outcome; of the turns that an earlier run delivered, only what is yet to be checked."""
+    skip: Skip | None = "already_answered" if job.is_delivered else None
+    return Outcome(job.question, tuple(_of_use(job, answers)), failure, skip, retry_codes, calls)
+
+
+def _of_use(job: Job, answers: tuple[Answer, ...]) -> Iterator[Answer]:
+    for answer in answers:
+        unchecked = job.delivered.get(answer.turn_index)
+        if unchecked is None:
+            yield answer
+        elif unchecked and answer.from_ledger:
+            # Asked anew, as the history needed it, it may differ from the answer that the rows hold.
+            yield replace(answer, unchecked=unchecked)
+
+
+def out_of_reach(job: Job, outcome: Outcome) -> int:
+    """How many answers are yet to be checked and can't be: the ledger does not hold them."""
+    wanted = sum(len(unchecked) for unchecked in job.delivered.values())
+    return wanted - sum(len(answer.unchecked or ()) for answer in outcome.answers)
+
+
+def failed(question: Question, turn_index: int, result: GaveUp) -> Failure:
+    """The failure of a question whose turn ended without a response."""
+    return Failure(
+        question_id=question.question_id,
+        turn_index=turn_index,
+        stage="generate",
+        code=result.error.code,
+        message=result.error.message,
+        retryable=result.retryable,
+        attempts=result.attempts,
+        origin=question.origin,
+        record=question.record,
+        metadata=question.metadata,
+        history=question.history,
+    )
+
+
+def not_attempted(why: str) -> GaveUp:
+    """A turn that nothing was called for."""
+    return GaveUp(CallError(NOT_ATTEMPTED, why), True, 0, ())
+
+
+def internal_error(error: Exception) -> GaveUp:
+    """A turn that a fault of our own ended. The error's text may hold the prompt, so its kind must do."""
+    what = type(error).__name__
+    _LOGGER.error("A question failed by an internal error: %s", what)
+    message = f"an error of our own while calling ({what}); please report it"
+    return GaveUp(CallError(INTERNAL_ERROR, message), True, 0, ())

@@ -1,0 +1,1 @@
+"""The Grounded Generation API as a backend."""

@@ -1,0 +1,19 @@
+"""Whom the calls of an engine are addressed to: part of a request, of its path and of its routing header."""
+
+from __future__ import annotations
+
+from groundrows.schemas.discoveryengine.messages import Method, request_class
+from groundrows.schemas.discoveryengine.request import with_location
+from groundrows.transforms.generate.settings import CallSettings
+
+_FIELDS: dict[Method, str] = {"generate": "location", "check": "grounding_config"}
+
+
+def address_of(settings: CallSettings) -> tuple[str, str]:
+    """The request's field that holds the resource it is addressed to, and that resource's name."""
+    method, version = settings.method, settings.api_version
+    field = _FIELDS[method]
+    addressed = request_class(version, method).FromString(
+        with_location(b"", version, settings.location, method)
+    )
+    return field, getattr(addressed, field)

@@ -1,0 +1,144 @@
+"""The service over gRPC, by a raw stub.
+
+The generated client is not used for calls: it sets no deadline, sends proto-plus messages that cost a third
+of the CPU, and would decode before we can tell a broken response from a broken server. What it adds on the
+wire, the routing header, is added here; the streaming method lacks it even there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+
+from groundrows.schemas.discoveryengine.messages import Pb, response_class
+from groundrows.transforms.generate.clients.base import Call, Reply
+from groundrows.transforms.generate.clients.credentials import SCOPES, no_credentials
+from groundrows.transforms.generate.clients.discoveryengine.address import address_of
+from groundrows.transforms.generate.clients.discoveryengine.merge import merge
+from groundrows.transforms.generate.clients.status import status_error, undecodable
+from groundrows.transforms.generate.errors import CallError
+from groundrows.transforms.generate.settings import CallSettings
+
+# -1 lifts gRPC's receive limit of 4 MiB, past which an answer would end as RESOURCE_EXHAUSTED. The pings
+# find dead connections: without them every call on one would wait for its own deadline.
+CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+)
+
+
+class GrpcClient:
+    """`GenerateGroundedContent`, streamed or not, or `CheckGrounding`, of v1 or v1beta.
+
+    Raises:
+        SetupError: There are no credentials.
+    """
+
+    def __init__(self, settings: CallSettings) -> None:
+        self._channel = _open_channel(settings.endpoint, settings.secure)
+        self._response = response_class(settings.api_version, settings.method)
+        self._streamed = settings.stream_answers and settings.method == "generate"
+        service = f"/google.cloud.discoveryengine.{settings.api_version}.GroundedGenerationService"
+        # No (de)serializers: requests are bytes already, and a response is decoded where a failure to do
+        # so can be named.
+        if self._streamed:
+            # The method takes a stream of requests, of which we send one: on the wire that is the same as
+            # a method of one request, and it costs no task that feeds the stream.
+            self._call: Any = self._channel.unary_stream(f"{service}/StreamGenerateGroundedContent")
+        else:
+            name = "GenerateGroundedContent" if settings.method == "generate" else "CheckGrounding"
+            self._call = self._channel.unary_unary(f"{service}/{name}")
+        field, resource = address_of(settings)
+        self._metadata = (("x-goog-request-params", f"{field}={quote(resource, safe='')}"),)
+
+    async def ask(self, call: Call, deadline: float) -> Reply:
+        """See `Client.ask`."""
+        try:
+            if self._streamed:
+                return await self._ask_for_stream(call.request, deadline)
+            response: bytes = await self._call(call.request, timeout=deadline, metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            raise call_error(
+                error.code().name, error.details() or "", tuple(error.trailing_metadata() or ()), deadline
+            ) from None
+        except grpc.aio.UsageError as error:
+            raise CallError("UNAVAILABLE", f"the channel is closed: {error}") from None
+        self._decode(response)
+        return Reply(response)
+
+    async def _ask_for_stream(self, request: bytes, deadline: float) -> Reply:
+        started = time.monotonic()
+        first_part_ms: float | None = None
+        parts: list[Pb] = []
+        stream = self._call(request, timeout=deadline, metadata=self._metadata)
+        try:
+            async for part in stream:
+                if first_part_ms is None:
+                    first_part_ms = (time.monotonic() - started) * 1000
+                parts.append(self._decode(part))
+        finally:
+            stream.cancel()  # does nothing when it has ended by itself
+        return Reply(merge(parts, self._response).SerializeToString(deterministic=True), first_part_ms)
+
+    def _decode(self, data: bytes) -> Pb:
+        try:
+            return self._response.FromString(data)
+        except DecodeError:
+            raise undecodable(len(data)) from None
+
+    async def close(self) -> None:
+        """See `Client.close`."""
+        await self._channel.close()
+
+
+def _open_channel(endpoint: str, secure: bool) -> grpc.aio.Channel:
+    if not secure:
+        return grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS)
+    import google.auth.exceptions
+    from google.api_core import grpc_helpers_async
+
+    try:
+        channel: grpc.aio.Channel = grpc_helpers_async.create_channel(
+            endpoint, default_scopes=SCOPES, options=CHANNEL_OPTIONS
+        )
+    except google.auth.exceptions.GoogleAuthError as error:
+        raise no_credentials(endpoint, error) from None
+    return channel
+
+
+def call_error(
+    code: str, details: str, trailing: Iterable[tuple[str, str | bytes]], deadline: float
+) -> CallError:
+    """Turn gRPC's account of a failed call into ours.
+
+    Args:
+        code: The status code's name.
+        details: The status message.
+        trailing: The trailing metadata, in which Google's services put RetryInfo.
+        deadline: The attempt's deadline in seconds, for the message.
+    """
+    return status_error(code, details, _retry_after(trailing), deadline)
+
+
+def _retry_after(trailing: Iterable[tuple[str, str | bytes]]) -> float | None:
+    for key, value in trailing:
+        if key != "grpc-status-details-bin" or not isinstance(value, bytes):
+            continue
+        try:
+            for detail in status_pb2.Status.FromString(value).details:
+                info = error_details_pb2.RetryInfo()
+                if detail.Is(info.DESCRIPTOR) and detail.Unpack(info) and info.HasField("retry_delay"):
+                    delay: float = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
+                    return max(0.0, delay)
+        except DecodeError:
+            return None
+    return None

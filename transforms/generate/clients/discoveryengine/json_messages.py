@@ -1,0 +1,68 @@
+"""The service's JSON into messages, and what of it no message can hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from google.protobuf import json_format
+
+from groundrows.schemas.discoveryengine.messages import Pb
+
+
+class NotReadableError(ValueError):
+    """What came is no JSON, or not that of the message it should be."""
+
+
+def read_json(body: bytes) -> Any:
+    """Read a body as strictly as the standard has it: UTF-8, one value.
+
+    Raises:
+        NotReadableError: It is something else.
+    """
+    try:
+        # Given bytes, the parser would guess an encoding and let half a surrogate pair through.
+        return json.loads(body.decode(), parse_int=_whole, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise NotReadableError from None
+
+
+def _whole(digits: str) -> int | float:
+    # C++ writes the float -0.0 so, and as an integer it would lose its sign.
+    return -0.0 if digits == "-0" else int(digits)
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)  # NaN is a string in protobuf's JSON
+
+
+def read_message(fields: object, message: type[Pb]) -> tuple[Pb, bool]:
+    """Turn a message's JSON form into the message.
+
+    Args:
+        fields: What the JSON was read into.
+        message: The message's class.
+
+    Returns:
+        The message, and whether it holds all that came: a field, or the name of an enum's value, that this
+        version does not know has no place in it. A number of an unknown value has.
+
+    Raises:
+        NotReadableError: It is no such message.
+    """
+    if not isinstance(fields, dict):
+        raise NotReadableError
+    try:
+        return json_format.ParseDict(fields, message()), True
+    except json_format.ParseError:
+        pass
+    except _ODD_VALUES:
+        raise NotReadableError from None
+    try:
+        return json_format.ParseDict(fields, message(), ignore_unknown_fields=True), False
+    except (json_format.ParseError, *_ODD_VALUES):
+        raise NotReadableError from None
+
+
+# What the parser lets through when a value is of the wrong kind, or a text can't be encoded.
+_ODD_VALUES = (ValueError, TypeError, AttributeError, RecursionError)
