@@ -106,7 +106,8 @@ def _decoded(body: bytes) -> str:
     except UnicodeDecodeError as error:
         raise RuleError(
             "INVALID_UTF8",
-            f"the record is no valid UTF-8 at byte offset {start + error.start}: write it as UTF-8",
+            f"the record is no valid UTF-8 at byte offset {start + error.start}: write it as UTF-8, "
+            "or name an archive's encoding with --encoding",
         ) from None
     if not text or text.isspace():
         raise RuleError("EMPTY_RECORD", "the record is empty: it must be one JSON object")

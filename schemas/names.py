@@ -34,13 +34,14 @@ def near_miss(name: str, known: frozenset[str]) -> str | None:
     slips in names of at least thirteen (`genration_specs`). Names of two or three letters have too many
     neighbours: only spelling them `ID` is a miss. A name with a digit (`question2`) is never one.
     """
-    plain = _plain(name)
+    plain = plain_name(name)
     if plain in _ORDINARY:
         return None
-    return next((k for k in sorted(known) if name != k and _is_slip(plain, _plain(k))), None)
+    return next((k for k in sorted(known) if name != k and _is_slip(plain, plain_name(k))), None)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """The name without what people spell differently: upper case, `_`, `-` and spaces."""
     return name.lower().replace("_", "").replace("-", "").replace(" ", "")
 
 

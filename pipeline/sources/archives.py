@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
@@ -15,15 +15,16 @@ from apache_beam.metrics import Metrics
 
 from groundrows.pipeline.sources.formats.avro_rows import read_avro
 from groundrows.pipeline.sources.formats.codecs import Codec, decompressed
-from groundrows.pipeline.sources.formats.csv_rows import read_csv
+from groundrows.pipeline.sources.formats.csv_rows import DELIMITERS, csv_layout, read_csv
 from groundrows.pipeline.sources.formats.failure_rows import read_failure_rows
-from groundrows.pipeline.sources.formats.items import Item, read_failure, reason_of
+from groundrows.pipeline.sources.formats.items import LFS_ADVICE, LFS_POINTER, Item, read_failure, reason_of
 from groundrows.pipeline.sources.formats.jsonlines import read_json_file, read_json_lines
 from groundrows.pipeline.sources.formats.parquet_rows import read_parquet
+from groundrows.pipeline.sources.formats.text import as_utf8
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.schemas.record import Record
 
-Format = Literal["jsonlines", "json", "csv", "avro", "parquet", "failures"]
+Format = Literal["jsonlines", "json", "csv", "tsv", "avro", "parquet", "failures"]
 
 RECORDS = "records"
 FAILURES = "failures"
@@ -33,23 +34,33 @@ _FORMATS: dict[str, Format] = {
     ".ndjson": "jsonlines",
     ".json": "json",
     ".csv": "csv",
+    ".tsv": "tsv",
     ".avro": "avro",
     ".parquet": "parquet",
 }
 _CODECS: dict[str, Codec] = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
-_READERS: dict[Format, Callable[[BinaryIO, str], Iterator[Item]]] = {
-    "jsonlines": read_json_lines,
-    "json": read_json_file,
-    "csv": read_csv,
-    "avro": read_avro,
-    "parquet": read_parquet,
-    "failures": read_failure_rows,
-}
+_TEXT: frozenset[Format] = frozenset({"jsonlines", "json", "csv", "tsv"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """How archives are read, where their names do not say it.
+
+    Attributes:
+        csv_delimiter: What stands between the cells of a CSV file; None to tell it from the first lines.
+        encoding: How files of text are encoded; None for UTF-8, or what a byte order mark says.
+        text_fields: Fields that hold text: bytes in them that are no UTF-8 make the record one that can't be
+            read. In other fields such bytes become base64.
+    """
+
+    csv_delimiter: str | None = None
+    encoding: str | None = None
+    text_fields: frozenset[str] = frozenset({"question"})
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A file of question records: its path (local or `gs://`), and what its name says about the content.
+    """A file of question records: its path (local or `gs://`), and how it is read.
 
     Files of the failures table have no ending of their own: only a replay reads those for their records.
     """
@@ -57,30 +68,46 @@ class Archive:
     path: str
     format: Format
     codec: Codec
+    settings: ReadSettings = ReadSettings()
 
 
-def find_archives(patterns: Sequence[str]) -> list[Archive]:
+def find_archives(patterns: Sequence[str], settings: ReadSettings | None = None) -> list[Archive]:
     """The files that `patterns` match, each once, sorted by path.
 
-    A pattern is Beam's: `*` stops at a slash, `**` does not. One that is itself a file's name stands for
-    that file, whatever brackets it holds.
+    A pattern is Beam's: `*` stops at a slash, `**` does not, and `**/` also stands for no directory at all.
+    One that is itself a file's name stands for that file, whatever brackets it holds. Patterns that match
+    nothing alone, but with a comma between them, are a name with a comma.
+
+    Args:
+        patterns: What `--input` lists.
+        settings: How the files are read.
 
     Raises:
-        ValueError: a pattern matches nothing or cannot be looked up, or a file's ending is not known.
+        ValueError: a pattern matches nothing or can't be looked up, it is a directory or something else that
+            is no file, or a file's ending is not known.
     """
-    paths = sorted({path for pattern in patterns for path in _match(pattern)})
+    paths = sorted({path for pattern in _with_commas(patterns) for path in _match(pattern)})
     # The same local file can be reached by several paths; the first of them stands for it.
     distinct = {path if "://" in path else os.path.realpath(path): path for path in reversed(paths)}
-    return [_archive(path) for path in sorted(distinct.values())]
+    return [_archive(path, settings or ReadSettings()) for path in sorted(distinct.values())]
+
+
+def _with_commas(patterns: Sequence[str]) -> Iterator[str]:
+    """The patterns, those joined that are the parts of one local file's name."""
+    rest = list(patterns)
+    while rest:
+        names = [",".join(rest[:count]) for count in range(len(rest), 1, -1)]
+        name = next((name for name in names if os.path.isfile(name)), rest[0])
+        yield name
+        del rest[: name.count(",") + 1 if name != rest[0] else 1]
 
 
 def _match(pattern: str) -> list[str]:
-    # Beam looks for `*.csv` in the directory named "", which there is none of.
-    here = "./" if pattern and "://" not in pattern and not os.path.isabs(pattern) else ""
+    if "://" not in pattern and os.path.exists(pattern) and not os.path.isfile(pattern):
+        raise ValueError(f"The input {pattern!r} is {_kind(pattern)}")
+    patterns = [pattern, pattern.replace("**/", "")] if "**/" in pattern else [pattern]
     try:
-        paths = [
-            file.path.removeprefix(here) for file in FileSystems.match([here + pattern])[0].metadata_list
-        ]
+        paths = [path for each in patterns for path in _found(each)]
         if not paths and pattern and FileSystems.exists(pattern):
             paths = [pattern]
     except Exception as error:
@@ -93,17 +120,40 @@ def _match(pattern: str) -> list[str]:
     return paths
 
 
-def _archive(path: str) -> Archive:
+def _found(pattern: str) -> Iterator[str]:
+    # Beam looks for `*.csv` in the directory named "", which there is none of.
+    here = "./" if pattern and "://" not in pattern and not os.path.isabs(pattern) else ""
+    for file in FileSystems.match([here + pattern])[0].metadata_list:
+        path = file.path.removeprefix(here)
+        # A pipe would be waited for without end.
+        if "://" in path or os.path.isfile(path):
+            yield path
+
+
+def _kind(path: str) -> str:
+    """What a path is that is no file, and what to do."""
+    if not os.path.isdir(path):
+        return "no regular file; write what it gives to a file, and name that."
+    known = sorted({ending for ending in map(_ending, os.listdir(path)) if ending in _FORMATS})
+    example = os.path.join(path, f"*{known[0] if known else '.jsonl'}")
+    return f"a directory; name the files in it, as in --input={example!r}."
+
+
+def _ending(path: str) -> str:
+    """The ending that says the format, without that of a compression."""
     stem, ending = os.path.splitext(path.lower())
-    codec = _CODECS.get(ending, "none")
-    if codec != "none":
-        ending = os.path.splitext(stem)[1]
+    return os.path.splitext(stem)[1] if ending in _CODECS else ending
+
+
+def _archive(path: str, settings: ReadSettings) -> Archive:
+    ending = _ending(path)
     if ending not in _FORMATS:
         raise ValueError(
             f"The input {path!r} has an ending that is not known; known are {', '.join(_FORMATS)}, "
             f"each also followed by {', '.join(_CODECS)}."
         )
-    return Archive(path, _FORMATS[ending], codec)
+    codec = _CODECS.get(os.path.splitext(path.lower())[1], "none")
+    return Archive(path, _FORMATS[ending], codec, settings)
 
 
 def read_archive(archive: Archive) -> Iterator[Item]:
@@ -116,18 +166,76 @@ def read_archive(archive: Archive) -> Iterator[Item]:
     path = archive.path.encode("utf-8", "backslashreplace").decode()
     last = ""
     try:
-        source = FileSystems.open(archive.path, compression_type=CompressionTypes.UNCOMPRESSED)
-        with closing(source):
-            for item in _READERS[archive.format](decompressed(source, archive.codec), path):
+        with _opened(archive) as stream:
+            for item in _read(archive, stream, path):
                 yield item
                 last = item.origin
     except Exception as error:
         where = f" past {last}" if last else ""
+        reason = LFS_ADVICE if not last and _is_lfs_pointer(archive) else reason_of(error)
         yield read_failure(
             path,
             "UNREADABLE_FILE",
-            f"The archive {path} could not be read{where}: {reason_of(error)}.",
+            f"The archive {path} could not be read{where}: {reason}.",
         )
+
+
+def _is_lfs_pointer(archive: Archive) -> bool:
+    with suppress(Exception), _opened(archive) as stream:
+        return stream.read(len(LFS_POINTER)) == LFS_POINTER
+    return False
+
+
+def note_on(archive: Archive) -> str | None:
+    """What a person should know about how an archive will be read, in one sentence; None without a surprise.
+
+    Whatever is wrong with the file is for `read_archive` to say.
+    """
+    delimiter = archive.settings.csv_delimiter
+    try:
+        if archive.format == "csv" and delimiter is None:
+            with _opened(archive) as stream:
+                found = csv_layout(stream).delimiter
+            if found != ",":
+                return (
+                    f"{archive.path} is read with {DELIMITERS.get(found, repr(found))} between its cells; "
+                    "give --csv_delimiter for another."
+                )
+        if next(read_archive(archive), None) is None:
+            return f"{archive.path} holds no record."
+    except Exception:
+        return None
+    return None
+
+
+@contextmanager
+def _opened(archive: Archive) -> Iterator[BinaryIO]:
+    """An archive's content, uncompressed and, where it is text, in UTF-8."""
+    source = FileSystems.open(archive.path, compression_type=CompressionTypes.UNCOMPRESSED)
+    with closing(source):
+        stream = decompressed(source, archive.codec)
+        if archive.format in _TEXT:
+            stream = as_utf8(stream, archive.settings.encoding)
+        yield stream
+
+
+def _read(archive: Archive, stream: BinaryIO, path: str) -> Iterator[Item]:
+    settings = archive.settings
+    match archive.format:
+        case "jsonlines":
+            return read_json_lines(stream, path)
+        case "json":
+            return read_json_file(stream, path)
+        case "csv":
+            return read_csv(stream, path, settings.csv_delimiter)
+        case "tsv":
+            return read_csv(stream, path, settings.csv_delimiter or "\t")
+        case "avro":
+            return read_avro(stream, path, settings.text_fields)
+        case "parquet":
+            return read_parquet(stream, path, settings.text_fields)
+        case "failures":
+            return read_failure_rows(stream, path)
 
 
 class ReadArchives(beam.PTransform):

@@ -8,29 +8,31 @@ from typing import Any, BinaryIO, cast
 
 import fastavro
 
+from groundrows.pipeline.sources.formats.avro_blocks import check_schema, checked_blocks
 from groundrows.pipeline.sources.formats.items import Item
-from groundrows.pipeline.sources.formats.row_json import plain, record_of, unusable_row
+from groundrows.pipeline.sources.formats.row_json import plain, plain_row, record_of, unusable_row
 
 
-def read_avro(stream: BinaryIO, path: str) -> Iterator[Item]:
+def read_avro(stream: BinaryIO, path: str, text_fields: frozenset[str] = frozenset()) -> Iterator[Item]:
     """Yield a record for each datum, block by block; logical types as `row_json.plain` writes them.
 
     Raises:
-        ValueError: the schema refers to itself, or the file breaks off.
+        ValueError: the schema refers to itself, the file breaks off, or it stands for more than can be held.
         Exception: fastavro's, of many types, when the file is not Avro or is corrupt.
     """
-    counted = io.BufferedReader(cast(Any, _Counted(stream)))
+    counted = io.BufferedReader(cast(Any, _Counted(checked_blocks(stream))))
     try:
-        yield from _read(counted, path)
+        yield from _read(counted, path, text_fields)
     except EOFError as error:
         raise ValueError("it breaks off within a block") from error
 
 
-def _read(counted: io.BufferedReader, path: str) -> Iterator[Item]:
+def _read(counted: io.BufferedReader, path: str, text_fields: frozenset[str]) -> Iterator[Item]:
     # Strings that are not UTF-8 keep their bytes, for parsing to judge.
     blocks = fastavro.block_reader(counted, handle_unicode_errors="surrogateescape")
     if _is_recursive(blocks.writer_schema, frozenset()):
         raise ValueError("its schema refers to itself; give the nested part as a string of JSON")
+    check_schema(blocks.writer_schema)
     end = counted.tell()
     number = 0
     for block in blocks:
@@ -38,7 +40,7 @@ def _read(counted: io.BufferedReader, path: str) -> Iterator[Item]:
             number += 1
             origin = f"{path}:{number}"
             try:
-                row = plain(datum)
+                row = plain_row(datum, text_fields) if isinstance(datum, dict) else plain(datum)
             except (RecursionError, ValueError, OverflowError) as error:
                 yield unusable_row(origin, error)
             else:

@@ -32,7 +32,7 @@ def decompressed(source: BinaryIO, codec: Codec) -> BinaryIO:
     Raises:
         BrokenStreamError: while reading, when the data is corrupt, breaks off, or is followed by other data.
     """
-    return source if codec == "none" else cast(BinaryIO, _Pieces(_decode(source, codec)))
+    return source if codec == "none" else cast(BinaryIO, Pieces(_decode(source, codec)))
 
 
 def _new_decoder(codec: Codec) -> Any:
@@ -75,7 +75,7 @@ def _pieces_of(decoder: Any, step: bytes, codec: Codec, position: int) -> Iterat
         ) from error
 
 
-class _Pieces(io.RawIOBase):
+class Pieces(io.RawIOBase):
     """An iterator of byte strings as a stream."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
@@ -83,9 +83,11 @@ class _Pieces(io.RawIOBase):
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
+        """Whether it can be read: always."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Fill `buffer` with what the next piece has; 0 at the end."""
         while not self._ready:
             piece = next(self._pieces, None)
             if piece is None:

@@ -11,6 +11,11 @@ Item = Record | Failure
 MAX_RECORD_BYTES = 64 << 20
 """A longer line or row is never held whole; it becomes a failure."""
 
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+"""How a file begins that Git LFS has left in the place of the real one."""
+
+LFS_ADVICE = "it is a Git LFS pointer, and the file itself is not here; run `git lfs pull`"
+
 KEPT_BYTES = 64 << 10
 """How much of a record that is too long its failure row keeps."""
 

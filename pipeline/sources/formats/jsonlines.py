@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from itertools import chain
+from typing import BinaryIO, cast
 
+from groundrows.pipeline.sources.formats.codecs import Pieces
 from groundrows.pipeline.sources.formats.items import Item, too_large
+from groundrows.pipeline.sources.formats.json_document import read_json_document
 from groundrows.pipeline.sources.formats.lines import split_lines
 from groundrows.schemas.record import Record
+
+_READ_BYTES = 256 << 10
+_UTF8_MARK = b"\xef\xbb\xbf"
 
 
 def read_json_lines(stream: BinaryIO, path: str) -> Iterator[Item]:
@@ -26,16 +32,19 @@ def read_json_lines(stream: BinaryIO, path: str) -> Iterator[Item]:
 
 
 def read_json_file(stream: BinaryIO, path: str) -> Iterator[Item]:
-    """The same for a `.json` file, whose name promises less: it may be one document instead of lines.
+    """The same for a `.json` file, whose name promises less: lines, one array of records, or one record.
+
+    A record of an array is numbered by its place in it, from 1.
 
     Raises:
-        ValueError: the file is a JSON array, or one object spread over several lines.
+        ValueError, OSError: as `split_lines`, or the document is not closed.
     """
-    items = read_json_lines(stream, path)
-    for item in items:
-        start = (item.body if isinstance(item, Record) else item.record).strip()
-        if start.startswith(b"[") or start == b"{":
-            raise ValueError("it is one JSON document; write one record a line, without brackets around them")
-        yield item
-        break
-    yield from items
+    start = stream.read(_READ_BYTES)
+    while start.isspace() and (more := stream.read(_READ_BYTES)):
+        start = more
+    shown = start.removeprefix(_UTF8_MARK).lstrip()
+    rest = iter(lambda: stream.read(_READ_BYTES), b"")
+    if shown.startswith(b"[") or shown.partition(b"\n")[0].strip() == b"{":
+        yield from read_json_document(chain([shown], rest), path)
+    else:
+        yield from read_json_lines(cast(BinaryIO, Pieces(chain([start], rest))), path)

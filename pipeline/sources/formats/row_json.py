@@ -19,6 +19,20 @@ from groundrows.pipeline.sources.formats.items import (
 from groundrows.schemas.record import Record
 
 
+def plain_row(row: Mapping[str, object], text_fields: frozenset[str]) -> object:
+    """A table's row in JSON's types, as `plain`, but for bytes in a field of text that are no UTF-8.
+
+    Those are kept as they are by surrogate escapes, so that parsing sees them and refuses the record: in
+    base64 they would be asked, and paid for.
+    """
+    kept = {
+        name: value.decode("utf-8", "surrogateescape")
+        for name, value in row.items()
+        if isinstance(value, bytes) and name in text_fields
+    }
+    return plain({**row, **kept} if kept else row)
+
+
 def plain(value: object) -> object:
     """`value` in JSON's types: null fields left out, NaN null, dates ISO 8601, decimals exact strings.
 

@@ -16,8 +16,17 @@ import zstandard
 from apache_beam.metrics import MetricsFilter
 from apache_beam.testing.util import assert_that, equal_to
 
-from groundrows.pipeline.sources.archives import Archive, ReadArchives, find_archives, read_archive
+from groundrows.pipeline.sources.archives import (
+    Archive,
+    ReadArchives,
+    ReadSettings,
+    find_archives,
+    note_on,
+    read_archive,
+)
+from groundrows.schemas.errors import RecordError
 from groundrows.schemas.outcome import Failure
+from groundrows.schemas.question import RecordSettings, parse_question
 from groundrows.schemas.record import Record
 from tests.support.runs import SAMPLES
 
@@ -135,7 +144,7 @@ def test_complete_lines_before_a_cut_are_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
-        ("a.json", b'[{"question": "a"}]', "one record a line"),
+        ("a.json", b'[{"question": "a"}', "breaks off within record 1"),
         ("a.csv", b"id,id\n1,2\n", "twice"),
         ("a.jsonl", gzip.compress(b"{}\n"), "name it .gz"),
         ("a.jsonl.gz", b"{}\n", "gzip data is corrupt"),
@@ -223,7 +232,7 @@ def test_relative_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patt
 def test_an_unknown_ending_names_the_known_ones(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(
-        ValueError, match=r"\.jsonl, \.ndjson, \.json, \.csv, \.avro, \.parquet.*\.gz, \.bz2, \.zst"
+        ValueError, match=r"\.jsonl, \.ndjson, \.json, \.csv, \.tsv, \.avro, \.parquet.*\.gz, \.bz2, \.zst"
     ) as raised:
         find_archives([str(tmp_path / name)])
     assert str(tmp_path / name) in str(raised.value)
@@ -276,3 +285,130 @@ def test_the_sample_archive_is_read_whole() -> None:
     records = [json.loads(item.body) for item in items if isinstance(item, Record)]
     assert len(records) == len(items)
     assert {"question", "turns", "facts", "metadata"} <= {name for record in records for name in record}
+
+
+def bodies(path: Path, **settings: object) -> list[object]:
+    (archive,) = find_archives([str(path)], ReadSettings(**settings))  # type: ignore[arg-type]
+    items = list(read_archive(archive))
+    assert all(isinstance(item, Record) for item in items), items
+    return [json.loads(item.body) for item in items if isinstance(item, Record)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.csv.gz"])
+def test_text_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path, encoding: str, name: str) -> None:
+    record = {"id": "1", "question": "Où? 東京 😀"}
+    text = "id,question\r\n1,Où? 東京 😀\r\n" if ".csv" in name else json.dumps(record, ensure_ascii=False)
+    mark = "" if encoding in ("utf-16", "utf-32", "utf-8-sig") else "\ufeff"
+    data = (mark + text).encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert bodies(tmp_path / name) == [record]
+
+
+def test_an_encoding_is_named_and_a_record_that_is_not_in_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("id,question\n1,Où?\n2,Who?\n".encode("cp1252"))
+    assert bodies(tmp_path / "a.csv", encoding="cp1252")[0] == {"id": "1", "question": "Où?"}
+    (archive,) = find_archives([str(tmp_path / "a.csv")])
+    first, second = read_archive(archive)
+    assert isinstance(first, Record)
+    assert isinstance(second, Record)
+    with pytest.raises(RecordError, match=r"INVALID_UTF8.*--encoding"):
+        parse_question(first, RecordSettings())
+    assert parse_question(second, RecordSettings()).turns == ("Who?",)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv", b"id;question\n1;Who, me?\n2;a;b\n"),
+        ("a.csv", b"sep=;\r\nid;question\r\n1;Who, me?\r\n"),
+        ("a.csv", b"id\tquestion\n1\tWho, me?\n"),
+        ("a.tsv", b"id\tquestion\n1\tWho, me?\n"),
+        ("a.csv", b"id|question\n1|Who, me?\n"),
+        ("a.csv", b"id;question\r1;Who, me?\r\r"),
+    ],
+)
+def test_tables_are_read_whatever_stands_between_their_cells(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    first, *_ = read_archive(find_archives([str(tmp_path / name)])[0])
+    assert isinstance(first, Record)
+    assert json.loads(first.body) == {"id": "1", "question": "Who, me?"}
+
+
+def test_a_delimiter_is_forced_and_another_than_the_comma_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"id;question,x\n1;Who,y\n")
+    assert bodies(path, csv_delimiter=";") == [{"id": "1", "question,x": "Who,y"}]
+    assert bodies(path, csv_delimiter=",") == [{"id;question": "1;Who", "x": "y"}]
+    path.write_bytes(b"id;question\n1;Who\n")
+    assert (note_on(find_archives([str(path)])[0]) or "").startswith(
+        f"{path} is read with semicolons between"
+    )
+    assert note_on(find_archives([str(path)], ReadSettings(csv_delimiter=";"))[0]) is None
+    path.write_bytes(b"question\nWhy; and how, then?\n")
+    assert note_on(find_archives([str(path)])[0]) is None
+
+
+def test_a_file_without_a_record_is_told(tmp_path: Path) -> None:
+    for name, data in (("a.csv", b"id,question\n,\n"), ("b.jsonl", b"\n"), ("c.json", b"[ ]")):
+        (tmp_path / name).write_bytes(data)
+        archive = find_archives([str(tmp_path / name)])[0]
+        assert note_on(archive) == f"{tmp_path / name} holds no record."
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.json", "a.avro", "a.parquet"])
+def test_a_pointer_of_git_lfs_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    (failure,) = read_archive(find_archives([str(tmp_path / name)])[0])
+    assert isinstance(failure, Failure)
+    assert (failure.code, "git lfs pull" in failure.message) == ("UNREADABLE_FILE", True)
+
+
+def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(ValueError, match="no regular file; write what it gives to a file"):
+        find_archives([str(tmp_path / "pipe.jsonl")])
+    with pytest.raises(ValueError, match="matches no file"):
+        find_archives([f"{tmp_path}/*.jsonl"])
+
+
+def test_a_directory_is_refused_with_a_pattern_that_works(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").touch()
+    with pytest.raises(ValueError, match="is a directory; name the files in it") as raised:
+        find_archives([str(tmp_path)])
+    (tmp_path / "b.csv").touch()
+    pattern = str(raised.value).partition("--input='")[2].partition("'")[0]
+    assert [archive.path for archive in find_archives([pattern])] == [str(tmp_path / "b.csv")]
+
+
+def test_two_stars_stand_for_no_directory_too(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    paths = [tmp_path / name for name in ("a.jsonl", "deep/b.jsonl", "deep/er/c.jsonl")]
+    for path in paths:
+        path.touch()
+    assert [archive.path for archive in find_archives([f"{tmp_path}/**/*.jsonl"])] == sorted(map(str, paths))
+
+
+def test_a_comma_may_be_in_a_file_s_own_name(tmp_path: Path) -> None:
+    for name in ("a,b.jsonl", "c.jsonl"):
+        (tmp_path / name).touch()
+    patterns = f"{tmp_path}/c.jsonl,{tmp_path}/a,b.jsonl".split(",")
+    found = [archive.path for archive in find_archives(patterns)]
+    assert found == [f"{tmp_path}/a,b.jsonl", f"{tmp_path}/c.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["a.avro", "a.parquet"])
+def test_bytes_that_are_no_text_are_not_asked(tmp_path: Path, name: str) -> None:
+    rows = [{"question": b"\xff\xfe\x00", "note": b"\xff"}, {"question": b"Who?", "note": b"\xff"}]
+    if name == "a.parquet":
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    else:
+        fields = [{"name": field, "type": "bytes"} for field in ("question", "note")]
+        with (tmp_path / name).open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "Row", "fields": fields}, rows)
+    binary, good = read_archive(find_archives([str(tmp_path / name)])[0])
+    assert isinstance(binary, Record)
+    assert isinstance(good, Record)
+    with pytest.raises(RecordError, match="INVALID_UTF8"):
+        parse_question(binary, RecordSettings())
+    assert parse_question(good, RecordSettings()).metadata == '{"note":"/w=="}'

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundrows.pipeline.sources.formats.items import KEPT_BYTES, MAX_RECORD_BYTES, Item
+from groundrows.pipeline.sources.formats.json_document import read_json_document
 from groundrows.pipeline.sources.formats.jsonlines import read_json_file, read_json_lines
 from groundrows.schemas.outcome import Failure
 from groundrows.schemas.record import Record
@@ -61,19 +62,52 @@ def test_a_line_over_the_limit_costs_one_failure_and_reading_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "bodies"),
     [
-        b'[{"question": "a"}, {"question": "b"}]',
-        b'\n\n  [\n  {"question": "a"}\n]\n',
-        b'\xef\xbb\xbf[\n{"question": "a"}]',
-        b'{\n  "question": "a"\n}\n',
-        b"[" + b" " * MAX_RECORD_BYTES + b"]",
+        (b'[{"question": "a"}, {"question": "b"}]', [b'{"question": "a"}', b'{"question": "b"}']),
+        (b'\n\n  [\n  {"question": "a"}\n]\n', [b'{"question": "a"}']),
+        (b'\xef\xbb\xbf[\n{"question": "a"}]', [b'{"question": "a"}']),
+        (b'{\n  "question": "a"\n}\n', [b'{\n  "question": "a"\n}']),
+        (b"[" + b" " * MAX_RECORD_BYTES + b"]", []),
+        (
+            b'[{"q": "],[\\""}, {bad}, [1, {"a": []}], 2]',
+            [b'{"q": "],[\\""}', b"{bad}", b'[1, {"a": []}]', b"2"],
+        ),
     ],
-    ids=["array", "indented array", "byte order mark", "indented object", "huge array"],
+    ids=["array", "indented array", "byte order mark", "indented object", "huge array", "brackets in texts"],
 )
-def test_a_json_file_that_is_one_document_is_refused_whole(data: bytes) -> None:
-    with pytest.raises(ValueError, match="one record a line"):
+def test_a_json_file_that_is_one_document_has_its_records(data: bytes, bodies: list[bytes]) -> None:
+    items = list(read_json_file(io.BytesIO(data), "a.json"))
+    assert items == [Record(body, f"a.json:{number}") for number, body in enumerate(bodies, 1)]
+
+
+@given(
+    values=st.lists(json_values, max_size=6),
+    indent=st.sampled_from([None, 1]),
+    size=st.integers(1, 9),
+    ascii_only=st.booleans(),
+)
+def test_an_array_in_pieces_of_any_size(
+    values: list[object], indent: int | None, size: int, ascii_only: bool
+) -> None:
+    data = json.dumps(values, indent=indent, ensure_ascii=ascii_only).encode()
+    chunks = [data[at : at + size] for at in range(0, len(data), size)]
+    bodies = [item.body for item in read_json_document(chunks, "a.json") if isinstance(item, Record)]
+    assert [json.loads(body) for body in bodies] == values
+
+
+@pytest.mark.parametrize("data", [b'[{"question": "a"}', b'[{"question": "a', b"[1]]", b"{\n}}"])
+def test_a_document_that_is_not_closed_gives_what_it_has_and_says_where_it_ends(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"breaks off within record 1|has a . without its partner"):
         list(read_json_file(io.BytesIO(data), "a.json"))
+
+
+def test_a_record_of_an_array_over_the_limit_costs_one_failure() -> None:
+    data = b'[{"a": "' + b"y" * MAX_RECORD_BYTES + b'"}, {}]'
+    long, after = read_json_file(io.BytesIO(data), "a.json")
+    assert after == Record(b"{}", "a.json:2")
+    assert isinstance(long, Failure)
+    assert (long.code, long.origin, len(long.record)) == ("TOO_LARGE", "a.json:1", KEPT_BYTES)
 
 
 def test_a_json_file_of_lines_is_read_as_lines() -> None:

