@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from groundrows.pipeline.emulator.process import EmulatorProcess as EmulatorProcess
     from groundrows.pipeline.emulator.process import running_emulator as running_emulator
     from groundrows.schemas.check import CheckSettings as CheckSettings
+    from groundrows.schemas.errors import CallError as CallError
+    from groundrows.schemas.errors import GroundrowsError as GroundrowsError
+    from groundrows.schemas.errors import LedgerError as LedgerError
+    from groundrows.schemas.errors import NoLedgerError as NoLedgerError
+    from groundrows.schemas.errors import RecordError as RecordError
+    from groundrows.schemas.errors import RowError as RowError
+    from groundrows.schemas.errors import RuleError as RuleError
+    from groundrows.schemas.errors import SetupError as SetupError
+    from groundrows.schemas.errors import StoppedError as StoppedError
+    from groundrows.schemas.errors import UsageError as UsageError
     from groundrows.schemas.outcome import Answer as Answer
     from groundrows.schemas.outcome import Failure as Failure
     from groundrows.schemas.outcome import Outcome as Outcome
@@ -36,6 +46,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Answer": "schemas.outcome",
+    "CallError": "schemas.errors",
     "CallSettings": "transforms.generate.settings",
     "CheckAnswers": "transforms.check",
     "CheckSettings": "schemas.check",
@@ -45,12 +56,21 @@ _HOMES = {
     "FlattenChecks": "transforms.rows.flatten_checks",
     "FlattenSettings": "transforms.rows.flatten",
     "GenerateAnswers": "transforms.generate.stage",
+    "GroundrowsError": "schemas.errors",
+    "LedgerError": "schemas.errors",
+    "NoLedgerError": "schemas.errors",
     "Outcome": "schemas.outcome",
     "ParseChecks": "transforms.parse",
     "ParseQuestions": "transforms.parse",
     "Question": "schemas.question",
     "Record": "schemas.record",
+    "RecordError": "schemas.errors",
     "RecordSettings": "schemas.question",
+    "RowError": "schemas.errors",
+    "RuleError": "schemas.errors",
+    "SetupError": "schemas.errors",
+    "StoppedError": "schemas.errors",
+    "UsageError": "schemas.errors",
     "running_emulator": "pipeline.emulator.process",
 }
 

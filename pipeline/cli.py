@@ -11,8 +11,9 @@ import select
 import sys
 from collections.abc import Callable, Sequence
 
-from groundrows.pipeline.errors import UsageError, one_line
 from groundrows.pipeline.run import stopping
+from groundrows.schemas.errors import UsageError
+from groundrows.schemas.wording import one_line
 
 USAGE = """\
 usage: groundrows COMMAND [FLAGS]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from groundrows.pipeline.errors import one_line
 from groundrows.pipeline.sources.formats.items import reason_of
-from groundrows.transforms.generate.errors import SetupError
-from groundrows.transforms.generate.ledger.base import LedgerError
+from groundrows.schemas.errors import LedgerError, SetupError
+from groundrows.schemas.wording import one_line
 
 # Beam copies the error it passes on and writes the step into the copy's text.
 _STEP = re.compile(r" ?\[while running '(?P<step>[^']*?)(?:-ptransform-\d+)?'\]")

@@ -11,10 +11,11 @@ from groundrows.schemas.discoveryengine import rules
 from groundrows.schemas.discoveryengine.build import add_facts, lay_labels
 from groundrows.schemas.discoveryengine.fill import fill, wrong_type
 from groundrows.schemas.discoveryengine.messages import ApiVersion, Pb, message_version, request_class
-from groundrows.schemas.errors import RuleError, quoted
+from groundrows.schemas.errors import RuleError
 from groundrows.schemas.fields import Names, read_fields, spellings
 from groundrows.schemas.question import Question
 from groundrows.schemas.record import Record
+from groundrows.schemas.wording import quoted
 
 _FIXED = ("answer_candidate", "facts", "grounding_spec", "citation_threshold", "user_labels", "metadata")
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from groundrows.schemas.discoveryengine.build import SHARED_FIELDS, lay_over, user_context_of
 from groundrows.schemas.discoveryengine.fill import field_names
 from groundrows.schemas.discoveryengine.messages import message_version, request_class
-from groundrows.schemas.errors import RuleError, quoted
+from groundrows.schemas.errors import RuleError
 from groundrows.schemas.jsontext import check_surrogates, compact_json, read_object
 from groundrows.schemas.names import camel, nearest
+from groundrows.schemas.wording import quoted
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,55 @@
-"""Why a record can't be asked."""
+"""Every error that Groundrows raises, as one tree: `except GroundrowsError` catches them all.
+
+An error lives here and not beside the code that raises it, so that one page shows what can go wrong. This
+module imports nothing of the project but the codes, so that every other module can import it. Two exceptions
+are no part of the tree, because nobody outside ever sees them: `Halted` of the calls' gate, which is a signal
+between two modules, and the CSV reader's private one.
+
+The message of each is meant for people: one sentence that says what is wrong, where, and what to do. It never
+holds a prompt, an answer, a fact or a secret, except for `CallError`, as it says.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from groundrows.schemas.codes import RETRYABLE_CODES
+
 RecordStage = Literal["parse", "validate"]
 
 
-class RuleError(Exception):
+class GroundrowsError(Exception):
+    """Base of every error below."""
+
+
+# -- What the caller can mend
+
+
+class UsageError(GroundrowsError):
+    """A flag, a file or a setting is wrong, and the caller can mend it. Nothing has been called yet."""
+
+
+class PortInUseError(GroundrowsError):
+    """The emulator cannot open a port.
+
+    Args:
+        flag: The flag that named the port, without its dashes.
+        port: The port.
+    """
+
+    def __init__(self, flag: str, port: int) -> None:
+        super().__init__(flag, port)
+        self.flag = flag
+        self.port = port
+
+    def __str__(self) -> str:
+        return f"--{self.flag}={self.port} cannot be opened on 127.0.0.1: free it, or use 0 for a free one."
+
+
+# -- Records and where they come from
+
+
+class RuleError(GroundrowsError):
     """Some part of a record, or of the request defaults, breaks a rule.
 
     It is raised where the rule is checked, by code that knows the path but not the record it belongs to;
@@ -27,8 +69,8 @@ class RuleError(Exception):
         return self.message
 
 
-class RecordError(Exception):
-    """A record that can't be asked, and why. It costs one row of failures, never the run.
+class RecordError(GroundrowsError):
+    """A record cannot be asked. It costs one row of failures, never the run.
 
     Attributes:
         code: A stable name in capitals, such as `NO_QUESTION`.
@@ -52,30 +94,98 @@ class RecordError(Exception):
         return f"{self.code}: {self.message}"
 
 
-def kind_of(value: object) -> str:
-    """What a JSON value is, for a message: `a string`, `an object` …; never the value itself."""
-    if value is None:
-        return "null"
-    return _KINDS.get(type(value), type(value).__name__)
+class BrokenStreamError(GroundrowsError, OSError):
+    """Compressed data is corrupt or breaks off. Never an EOFError: readers take that for a proper end."""
 
 
-def quoted(name: str) -> str:
-    """A field's name or a map's key for a message: in backquotes, shortened, with nothing that breaks a line.
+class SubscriptionError(GroundrowsError):
+    """The worker cannot pull from the subscription any more."""
 
-    Lone surrogates and control characters come out escaped, so that the message can always be written.
+
+class PullError(GroundrowsError):
+    """One pull failed, and the next one may succeed; the text is the reason, without a full stop."""
+
+
+# -- Calls
+
+
+class CallError(GroundrowsError):
+    """One attempt failed. An attempt is one request sent to the service.
+
+    Attributes:
+        code: The canonical status name, or one of `schemas.codes`' own.
+        message: The service's own words, for people; may quote the request, so it goes into rows only.
+        retry_after: Seconds the server asked to wait, or None when it did not say.
     """
-    shown = name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
-    if not shown.isprintable():
-        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
-    return f"`{shown}`"
+
+    def __init__(self, code: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.retry_after = retry_after
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.code in RETRYABLE_CODES
 
 
-_LONGEST_NAME = 80
-_KINDS: dict[type, str] = {
-    str: "a string",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
-}
+class SetupError(GroundrowsError):
+    """Nothing can be called at all, because of credentials, settings or the pacing service."""
+
+
+class NotReadableError(GroundrowsError, ValueError):
+    """A response is not JSON, or not the JSON of the message it should be."""
+
+
+class StoppedError(GroundrowsError):
+    """Calling has stopped in the middle of a stream: the runner must deliver its questions again."""
+
+
+# -- The ledger, which stores every response as it arrives
+
+
+class LedgerError(GroundrowsError):
+    """The ledger cannot be used."""
+
+
+class NoLedgerError(LedgerError):
+    """There is no ledger at the place it was to be read from."""
+
+
+# -- Rows and where they go
+
+
+class RowError(GroundrowsError, ValueError):
+    """A row does not fit its table. The message names table and field, and never holds the row's content.
+
+    Attributes:
+        table: The table's name.
+        field: The field's name, with its place inside it where it is nested: `images[0].image.width`.
+        problem: What does not fit, as the rest of a sentence that starts with the field.
+    """
+
+    def __init__(self, table: str, field: str, problem: str) -> None:
+        super().__init__(table, field, problem)
+        self.table = table
+        self.field = field
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.field} {self.problem}"
+
+
+class RefusedError(GroundrowsError, RuntimeError):
+    """BigQuery refused rows, and they are in no table."""
+
+
+class ShapeError(GroundrowsError, ValueError):
+    """A table that exists cannot take our rows. The message is part of a sentence: column and problem."""
+
+
+class ReleaseError(GroundrowsError, ValueError):
+    """The schemas cannot be released as a version."""
+
+
+class FailuresTopicError(GroundrowsError):
+    """The worker cannot publish to the failures topic any more."""

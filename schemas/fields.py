@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from groundrows.schemas.errors import RecordError, RecordStage, RuleError, quoted
+from groundrows.schemas.errors import RecordError, RecordStage, RuleError
 from groundrows.schemas.jsontext import check_surrogates, compact_json, derived_id, is_writable, read_object
 from groundrows.schemas.names import camel, near_miss
 from groundrows.schemas.record import Record
+from groundrows.schemas.wording import quoted
 
 MAX_ID_CHARACTERS = 1_000
 

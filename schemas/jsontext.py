@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from math import isfinite
 
-from groundrows.schemas.errors import RuleError, kind_of, quoted
+from groundrows.schemas.errors import RuleError
+from groundrows.schemas.wording import kind_of, quoted
 
 # What the service's rules allow at most: 10 sources of 100 facts of 10 000 characters of 4 bytes.
 MAX_RECORD_BYTES = 40_000_000

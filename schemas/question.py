@@ -17,12 +17,13 @@ from groundrows.schemas.discoveryengine.build import (
 )
 from groundrows.schemas.discoveryengine.messages import ApiVersion, Method, Pb, message_version, request_class
 from groundrows.schemas.discoveryengine.rules import text_of
-from groundrows.schemas.errors import RuleError, quoted
+from groundrows.schemas.errors import RuleError
 from groundrows.schemas.fields import Names, read_fields, spellings
 from groundrows.schemas.jsontext import compact_json
 from groundrows.schemas.record import Record
 from groundrows.schemas.template import Part, fill_template, template_fields, template_parts
 from groundrows.schemas.turns import question_text, read_turns
+from groundrows.schemas.wording import quoted
 
 _ASKING = ("question", "turns", "contents")
 # Known under their own names only; `question` and `id` may be renamed.

@@ -11,27 +11,8 @@ from datetime import datetime
 from typing import ClassVar, TypeVar, dataclass_transform
 
 from groundrows.schemas.encoding import MisfitError, Put, record_put, row_put
+from groundrows.schemas.errors import RowError
 from groundrows.schemas.tables import SCHEMAS
-
-
-class RowError(ValueError):
-    """A row does not fit its table. The message names table and field, and never holds the row's content.
-
-    Attributes:
-        table: The table's name.
-        field: The field's name, with its place inside it where it is nested: `images[0].image.width`.
-        problem: What does not fit, as the rest of a sentence that starts with the field.
-    """
-
-    def __init__(self, table: str, field: str, problem: str) -> None:
-        super().__init__(table, field, problem)
-        self.table = table
-        self.field = field
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.table}.{self.field} {self.problem}"
-
 
 _R = TypeVar("_R")
 

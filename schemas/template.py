@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from string import Formatter
 
-from groundrows.schemas.errors import RuleError, kind_of, quoted
+from groundrows.schemas.errors import RuleError
+from groundrows.schemas.wording import kind_of, quoted
 
 Part = tuple[str, str | None]
 """Text as it is, then the name of the field that follows it, if one does."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from groundrows.schemas.discoveryengine.build import lay_instruction
 from groundrows.schemas.discoveryengine.fill import wrong_type
 from groundrows.schemas.discoveryengine.messages import Pb
-from groundrows.schemas.errors import RuleError, quoted
+from groundrows.schemas.errors import RuleError
 from groundrows.schemas.names import nearest
+from groundrows.schemas.wording import quoted
 
 _SPELLINGS = {
     "text": "text",

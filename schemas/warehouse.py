@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from groundrows.schemas.errors import ShapeError
 from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import SCHEMAS
 
@@ -42,10 +43,6 @@ _TYPES = {
 }
 
 _Convert = Callable[[Any], Any]
-
-
-class ShapeError(ValueError):
-    """A table that exists can't take our rows. The message is part of a sentence: column and problem."""
 
 
 def columns(schema: Mapping[str, Any]) -> list[Column]:

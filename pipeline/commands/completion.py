@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from groundrows.pipeline.commands.sql import sql_parser
 from groundrows.pipeline.emulator.options import add_flags
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.ledger import ledger_parser
 from groundrows.pipeline.options.plan import plan_parser
 from groundrows.pipeline.options.replay import replay_parser
 from groundrows.pipeline.options.report import report_parser
 from groundrows.pipeline.options.run import run_parser
+from groundrows.schemas.errors import UsageError
 
 SHELLS = ("bash", "zsh", "tcsh")
 HELP = """\

@@ -15,14 +15,14 @@ from fastavro.write import Writer
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.ledger import LedgerOptions, parse_ledger
 from groundrows.pipeline.sinks.files import CODEC
 from groundrows.pipeline.storage.files import open_for_writing
 from groundrows.pipeline.storage.uris import without_password
 from groundrows.schemas.discoveryengine.messages import response_class
+from groundrows.schemas.errors import LedgerError, UsageError
 from groundrows.schemas.jsontext import compact_json
-from groundrows.transforms.generate.ledger.base import Entry, Ledger, LedgerError, ModelSummary
+from groundrows.transforms.generate.ledger.base import Entry, Ledger, ModelSummary
 from groundrows.transforms.generate.ledger.uri import open_ledger
 
 # A ledger does not say which version a response is of; v1beta's message knows every field of v1's.

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.plan import PlanOptions, parse_plan
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run.append import answered_turns, note_unchecked
@@ -25,9 +24,10 @@ from groundrows.pipeline.sources.archives import Archive, read_archive
 from groundrows.pipeline.storage.output import finished_files, is_finished, ledger_in
 from groundrows.pipeline.storage.uris import without_password
 from groundrows.schemas.check import CheckSettings
+from groundrows.schemas.errors import LedgerError, NoLedgerError, UsageError
 from groundrows.schemas.question import RecordSettings
 from groundrows.transforms.generate.calling.answered import AnsweredTurns
-from groundrows.transforms.generate.ledger.base import Ledger, LedgerError, NoLedgerError
+from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.memory import MemoryLedger
 from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
 from groundrows.transforms.generate.ledger.uri import open_ledger

@@ -9,13 +9,13 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.replay import ReplayOptions, parse_replay
 from groundrows.pipeline.run.session import carry_out
 from groundrows.pipeline.sources.archives import Archive
 from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
 from groundrows.pipeline.storage.files import make_directory
 from groundrows.pipeline.storage.output import STAGING, Output, finished_files, ledger_in
+from groundrows.schemas.errors import UsageError
 
 
 def replay(argv: list[str]) -> int:

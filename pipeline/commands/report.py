@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Sequence
 from contextlib import closing
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.report import parse_report
 from groundrows.pipeline.report.document import page
 from groundrows.pipeline.report.gather import gather
@@ -16,6 +15,7 @@ from groundrows.pipeline.report.read import find_run, narrow, opened
 from groundrows.pipeline.run.preflight import check_storage
 from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.pipeline.storage.files import cause_of, check_name, delete, move, open_for_writing
+from groundrows.schemas.errors import UsageError
 
 
 def main(argv: Sequence[str]) -> int:

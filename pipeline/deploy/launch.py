@@ -11,8 +11,9 @@ import logging
 import sys
 from collections.abc import Iterable, Sequence
 
-from groundrows.pipeline.errors import UsageError, one_line
 from groundrows.pipeline.options.run import run_parser
+from groundrows.schemas.errors import UsageError
+from groundrows.schemas.wording import one_line
 
 
 def flags_of(parameters: Iterable[str]) -> list[str]:

@@ -50,9 +50,9 @@ def main(argv: list[str]) -> int:
         return 2
 
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's own log would stand between the sentences
-    from groundrows.pipeline.emulator.ports import PortInUseError
     from groundrows.pipeline.emulator.server import serve
     from groundrows.pipeline.emulator.service import Service
+    from groundrows.schemas.errors import PortInUseError
 
     try:
         asyncio.run(serve(options, Service(options)))

@@ -12,10 +12,10 @@ from aiohttp import web
 from groundrows.pipeline.emulator.calls import MethodName, Origin, Reply
 from groundrows.pipeline.emulator.jsonanswer import error_json, response_json
 from groundrows.pipeline.emulator.jsonbody import read_json
-from groundrows.pipeline.emulator.ports import PortInUseError
 from groundrows.pipeline.emulator.service import Service
 from groundrows.pipeline.emulator.status import Refusal, refuse
 from groundrows.schemas.discoveryengine.messages import ApiVersion
+from groundrows.schemas.errors import PortInUseError
 
 # The HTTP status of each code, by google.rpc's own table.
 HTTP_STATUS = {

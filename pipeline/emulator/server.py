@@ -14,8 +14,8 @@ import grpc.aio
 
 from groundrows.pipeline.emulator.grpcside import handlers
 from groundrows.pipeline.emulator.options import EmulatorOptions
-from groundrows.pipeline.emulator.ports import PortInUseError
 from groundrows.pipeline.emulator.service import Service
+from groundrows.schemas.errors import PortInUseError
 
 GRACE_SECONDS = 2.0
 _OPTIONS = (

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from groundrows.pipeline.errors import UsageError
+from groundrows.schemas.errors import UsageError
 from groundrows.transforms.generate.clients.open import is_loopback
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from groundrows.pipeline.errors import UsageError
+from groundrows.schemas.errors import UsageError
 
 EXAMPLE = """\
 example:

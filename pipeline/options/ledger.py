@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.flags import FlagParser
+from groundrows.schemas.errors import UsageError
 
 EXAMPLE = """\
 examples:

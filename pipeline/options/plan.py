@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.flags import FlagParser, HelpFormatter, add_run_flags
 from groundrows.pipeline.options.run import RunOptions, checked_options, parse_flags
 from groundrows.pipeline.options.source import one_source
+from groundrows.schemas.errors import UsageError
 
 EXAMPLE = """\
 example:

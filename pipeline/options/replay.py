@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.flags import FlagParser, HelpFormatter, add_run_flags
 from groundrows.pipeline.options.run import RunOptions, check_output, checked_options, parse_flags
 from groundrows.pipeline.options.source import Source
+from groundrows.schemas.errors import UsageError
 
 EXAMPLE = """\
 example:

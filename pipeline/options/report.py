@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.flags import FlagParser
+from groundrows.schemas.errors import UsageError
 
 PAGE = "report.html"
 MOST_ANSWERS = 1_000

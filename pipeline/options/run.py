@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.endpoints import Endpoint, where_to_call
 from groundrows.pipeline.options.flags import (
     EXAMPLE,
@@ -19,6 +18,7 @@ from groundrows.pipeline.options.flags import (
 )
 from groundrows.pipeline.options.source import Source, dataset_of, one_source, topic
 from groundrows.pipeline.storage.uris import without_password
+from groundrows.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from groundrows.pipeline.errors import UsageError
+from groundrows.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse

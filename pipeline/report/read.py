@@ -24,12 +24,12 @@ from google.api_core.exceptions import GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from polars_avro import scan_avro
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.report.blocks import check_whole
 from groundrows.pipeline.sinks.files import RowFile
 from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.pipeline.storage.files import cause_of, check_name, read_json, row_files
 from groundrows.pipeline.storage.output import RUN, UNDER_WAY
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 
 # Rows decoded at once, texts and all; an answer may be megabytes.

@@ -9,13 +9,13 @@ from dataclasses import replace
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from groundrows.pipeline.emulator.process import running_emulator
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.endpoints import Endpoint
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run import preflight
 from groundrows.pipeline.run.append import note_answered
 from groundrows.pipeline.run.runner import is_direct, worker_processes
 from groundrows.pipeline.storage import output
+from groundrows.schemas.errors import UsageError
 from groundrows.transforms.generate.settings import CallSettings
 from groundrows.transforms.shards import LEAST_CALLS_A_MINUTE, shards_needed
 

@@ -10,13 +10,13 @@ import socket
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.sources.archives import Archive, read_archive
 from groundrows.pipeline.storage import output
 from groundrows.pipeline.storage.uris import without_password
+from groundrows.schemas.errors import LedgerError, NoLedgerError, UsageError
 from groundrows.schemas.outcome import Failure
-from groundrows.transforms.generate.ledger.base import Ledger, LedgerError, NoLedgerError
+from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.uri import open_ledger
 
 CONNECT_SECONDS = 5.0

@@ -8,13 +8,13 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import GoogleAPIError
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.sources.archives import Archive, find_archives
 from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.defaults import load_defaults
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.question import RecordSettings
 
 

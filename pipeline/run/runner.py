@@ -21,7 +21,7 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from groundrows.pipeline.errors import UsageError
+from groundrows.schemas.errors import UsageError
 
 SETUP_FILE = Path(__file__).resolve().parents[2] / "setup.py"
 TRACEBACK_LOGGERS = ("common", "worker", "portability.fn_api_runner", "portability.local_job_service")

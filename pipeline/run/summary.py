@@ -12,7 +12,7 @@ from typing import Any
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run.accounting import Account
 from groundrows.pipeline.storage.uris import without_password
-from groundrows.transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
+from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
 
 # Values of these flags may hold a password.
 URI_FLAGS = ("ledger", "rate_limiter")

@@ -20,13 +20,12 @@ from apache_beam.io.gcp.bigquery_tools import FileFormat, RetryStrategy
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import StandardOptions
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.source import Dataset, dataset_of
 from groundrows.pipeline.sources.formats.items import reason_of
+from groundrows.schemas.errors import RefusedError, ShapeError, UsageError
 from groundrows.schemas.rows import Row, encode
 from groundrows.schemas.tables import TABLES
 from groundrows.schemas.warehouse import (
-    ShapeError,
     check_layout,
     json_row,
     merged,
@@ -90,10 +89,6 @@ def _prepare_table(client: Any, where: Dataset, table: str) -> None:
         ) from None
     if fields != there["schema"]["fields"]:
         client.update_table(bigquery.Table.from_api_repr({**there, "schema": {"fields": fields}}), ["schema"])
-
-
-class RefusedError(RuntimeError):
-    """BigQuery refused rows, and they are in no table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from fastavro import reader
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.sources.formats.items import reason_of
+from groundrows.schemas.errors import UsageError
 
 
 def check_name(path: str) -> None:

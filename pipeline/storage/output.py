@@ -21,7 +21,6 @@ from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.pipeline.storage.files import (
     cause_of,
@@ -34,6 +33,7 @@ from groundrows.pipeline.storage.files import (
     remove_directory,
     row_files,
 )
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 
 RUN = "run.json"

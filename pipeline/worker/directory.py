@@ -17,7 +17,6 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.storage import output
 from groundrows.pipeline.storage.files import (
     check_name,
@@ -29,6 +28,7 @@ from groundrows.pipeline.storage.files import (
     row_files,
 )
 from groundrows.pipeline.storage.output import Output
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 
 MARK = "worker.json"

@@ -9,17 +9,14 @@ from typing import Any
 from google.api_core import exceptions
 from google.cloud.pubsub_v1 import PublisherClient
 
-from groundrows.pipeline.errors import UsageError, one_line
 from groundrows.pipeline.run import preflight
 from groundrows.pipeline.sinks.failures_topic import failure_message
+from groundrows.schemas.errors import FailuresTopicError, UsageError
 from groundrows.schemas.rows import FailureRow
+from groundrows.schemas.wording import one_line
 
 CHECK_SECONDS = 10.0
 PUBLISH_SECONDS = 60.0
-
-
-class FailuresTopicError(Exception):
-    """The topic can't be published to any more; the text is one sentence for a person."""
 
 
 class FailuresTopic:

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from groundrows.pipeline.worker.hand import Hand, Held
-from groundrows.pipeline.worker.subscription import PullError, Subscription, SubscriptionError
+from groundrows.pipeline.worker.subscription import Subscription
+from groundrows.schemas.errors import PullError, SubscriptionError
 
 _LOGGER = logging.getLogger(__name__)
 _FULL_SECONDS = 0.1

@@ -11,7 +11,6 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run import accounting, preflight, progress
 from groundrows.pipeline.run.calls import call_settings, forget_claims, ledger_of, own_emulator, pacing_of
@@ -27,6 +26,7 @@ from groundrows.pipeline.worker.gathering import limits_for
 from groundrows.pipeline.worker.publishing import FailuresTopic
 from groundrows.pipeline.worker.subscription import Subscription
 from groundrows.pipeline.worker.work import EndedBy, Task, Worker
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.rows import FailureRow
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.calling.engine import Engine

@@ -20,10 +20,11 @@ from google.api_core.retry import Retry
 from google.cloud.pubsub_v1 import SubscriberClient
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
-from groundrows.pipeline.errors import UsageError, one_line
 from groundrows.pipeline.run import preflight
 from groundrows.pipeline.sources.messages import record_of
+from groundrows.schemas.errors import PullError, SubscriptionError, UsageError
 from groundrows.schemas.record import Record
+from groundrows.schemas.wording import one_line
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -37,14 +38,6 @@ IDS_A_REQUEST = 1_000
 # The shortest there is: right for every subscription whose own can't be looked up.
 SHORTEST_ACK_SECONDS = 10
 ACK_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0)
-
-
-class SubscriptionError(Exception):
-    """The subscription can't be pulled from any more; the text is one sentence for a person."""
-
-
-class PullError(Exception):
-    """A pull failed, and the next one may not; the text is the reason, without a full stop."""
 
 
 @dataclass(frozen=True, slots=True)

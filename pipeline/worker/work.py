@@ -25,11 +25,11 @@ from groundrows.pipeline.worker.batch import (
 )
 from groundrows.pipeline.worker.gathering import Gathering, Limits
 from groundrows.pipeline.worker.hand import Hand, Held
-from groundrows.pipeline.worker.publishing import FailuresTopicError
 from groundrows.pipeline.worker.pulling import FAILING_SECONDS, Puller, kept
-from groundrows.pipeline.worker.subscription import Subscription, SubscriptionError
+from groundrows.pipeline.worker.subscription import Subscription
+from groundrows.schemas.codes import NOT_ATTEMPTED
+from groundrows.schemas.errors import FailuresTopicError, SubscriptionError
 from groundrows.schemas.rows import FailureRow
-from groundrows.transforms.generate.errors import NOT_ATTEMPTED
 from groundrows.transforms.generate.stage import NAMESPACE
 
 # A batch ends when its slowest question does; meanwhile the others keep the calls going.

@@ -14,8 +14,9 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from groundrows.schemas.discoveryengine.messages import Pb
 from groundrows.schemas.discoveryengine.rules import RANGES, V1BETA_ONLY
-from groundrows.schemas.errors import RuleError, kind_of, quoted
+from groundrows.schemas.errors import RuleError
 from groundrows.schemas.names import camel, nearest
+from groundrows.schemas.wording import kind_of, quoted
 
 _INT32 = (-(2**31), 2**31 - 1)
 _LARGEST_FLOAT = (2 - 2**-23) * 2.0**127

@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from groundrows.schemas.discoveryengine.messages import Pb
-from groundrows.schemas.errors import RuleError, kind_of, quoted
+from groundrows.schemas.errors import RuleError
+from groundrows.schemas.wording import kind_of, quoted
 
 MAX_SOURCES = 10
 MAX_FACTS = 100

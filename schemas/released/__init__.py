@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from groundrows.schemas.errors import ReleaseError
 from groundrows.schemas.tables import TABLES
 
 RELEASED = Path(__file__).resolve().parent
@@ -21,10 +22,6 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 _EMPTY: Mapping[str, Any] = {"array": [], "map": {}}
 
 Schema = Mapping[str, Any]
-
-
-class ReleaseError(ValueError):
-    """A version can't be released; the message is a sentence."""
 
 
 def released(directory: Path = RELEASED) -> dict[str, dict[str, Schema]]:

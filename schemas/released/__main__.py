@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from groundrows.schemas.released import ReleaseError, release
+from groundrows.schemas.errors import ReleaseError
+from groundrows.schemas.released import release
 
 
 def main(argv: list[str]) -> int:

@@ -11,10 +11,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.window import TimestampedValue
 
+from groundrows.schemas.errors import CallError
 from groundrows.schemas.outcome import Outcome
 from groundrows.schemas.question import Question
 from groundrows.transforms.generate.clients.base import Call, Reply
-from groundrows.transforms.generate.errors import CallError
 from groundrows.transforms.generate.settings import CallSettings
 from tests.support.engines import HandClient, response
 

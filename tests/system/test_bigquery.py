@@ -16,14 +16,8 @@ from apache_beam.testing import test_stream
 from apache_beam.testing.util import assert_that, equal_to
 from google.cloud import bigquery
 
-from groundrows.pipeline.errors import UsageError
-from groundrows.pipeline.sinks.warehouse import (
-    REFUSED,
-    RefusedError,
-    RefusedRow,
-    WriteToWarehouse,
-    prepare_tables,
-)
+from groundrows.pipeline.sinks.warehouse import REFUSED, RefusedRow, WriteToWarehouse, prepare_tables
+from groundrows.schemas.errors import RefusedError, UsageError
 from groundrows.schemas.rows import CitedChunk, Image, ImageFile, Retrieval, Row
 from groundrows.schemas.tables import TABLES
 from groundrows.schemas.warehouse import row_dict, table_layout, table_schema

@@ -23,10 +23,10 @@ import pytest
 
 from groundrows.pipeline.cli import main
 from groundrows.pipeline.emulator.process import running_emulator
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.sinks.files import PublishFn
 from groundrows.pipeline.storage import files, output
 from groundrows.pipeline.storage.output import Output
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 from tests.support.cloud import CloudStorage, cloud_storage
 from tests.support.runs import GOOGLE_SEARCH, OF_A_RUN, ROOT, calls

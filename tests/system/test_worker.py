@@ -19,7 +19,7 @@ from polars_avro import scan_avro
 
 from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.pipeline.storage.output import ledger_in
-from groundrows.transforms.generate.ledger.base import NoLedgerError
+from groundrows.schemas.errors import NoLedgerError
 from groundrows.transforms.generate.ledger.uri import open_ledger
 from tests.support.runs import ROOT, calls, command, rows, summary
 from tests.support.services import PubSub, Queue, pubsub_emulator

@@ -18,6 +18,8 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from groundrows.schemas.codes import NOT_ATTEMPTED
+from groundrows.schemas.errors import StoppedError
 from groundrows.schemas.outcome import Outcome
 from groundrows.schemas.question import Question
 from groundrows.transforms.generate.calling import shared
@@ -25,7 +27,6 @@ from groundrows.transforms.generate.calling.basket import Basket
 from groundrows.transforms.generate.calling.budget import budget_scope
 from groundrows.transforms.generate.calling.engine import Engine
 from groundrows.transforms.generate.clients.open import open_client
-from groundrows.transforms.generate.errors import NOT_ATTEMPTED
 from groundrows.transforms.generate.ledger.memory import MemoryLedger
 from groundrows.transforms.generate.pacing.open import open_pacer
 from groundrows.transforms.generate.settings import CallSettings
@@ -38,10 +39,6 @@ RETRIES_BY_CODE = "groundrows.retries_by_code"
 """Namespace of the counters that bear a retried attempt's code as their name."""
 CHECK_RETRIES_BY_CODE = "groundrows.checks.retries_by_code"
 """The same for the calls of method `check`."""
-
-
-class StoppedError(Exception):
-    """Calling has stopped in the middle of a stream: its questions are to come again, and not to be lost."""
 
 
 class GenerateAnswers(beam.PTransform):

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO, Literal, cast
 
 import zstandard
 
+from groundrows.schemas.errors import BrokenStreamError
+
 Codec = Literal["none", "gzip", "bzip2", "zstd"]
 
 _READ_BYTES = 256 << 10
@@ -17,10 +19,6 @@ _READ_BYTES = 256 << 10
 # read above, bounds what a hostile file makes of one step: 32 MiB; and a break costs at most one step.
 _STEP_BYTES = 1 << 10
 _BZIP2_PIECE_BYTES = 1 << 20
-
-
-class BrokenStreamError(OSError):
-    """Compressed data is corrupt or breaks off. Never an EOFError: readers take that for a proper end."""
 
 
 def decompressed(source: BinaryIO, codec: Codec) -> BinaryIO:

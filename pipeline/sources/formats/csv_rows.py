@@ -20,8 +20,8 @@ from groundrows.pipeline.sources.formats.items import (
 )
 from groundrows.pipeline.sources.formats.lines import Line, split_lines
 from groundrows.pipeline.sources.formats.row_json import record_of
-from groundrows.schemas.errors import quoted
 from groundrows.schemas.names import plain_name
+from groundrows.schemas.wording import quoted
 
 # Cells of these columns that look like JSON are parsed. Names are compared as `plain_name` writes them.
 _STRUCTURED = frozenset(

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulator
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.run import parse_run
 from groundrows.pipeline.worker import run as worker_run
 from groundrows.pipeline.worker.gathering import Limits
 from groundrows.pipeline.worker.subscription import ACK_WAITS_SECONDS, Subscription
+from groundrows.schemas.errors import UsageError
 from groundrows.transforms.generate.calling import shared
 from tests.support.services import PubSub, Queue, free_port, pubsub_emulator
 from tests.support.tools import is_one_sentence, prompts_of, rows, run_json

@@ -17,8 +17,8 @@ import pytest
 
 from groundrows.pipeline import cli
 from groundrows.pipeline.emulator.process import running_emulator
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.run import stopping
+from groundrows.schemas.errors import UsageError
 from tests.support.tools import Groundrows, is_one_sentence, prompts_of, rows, run_json, write_lines
 
 COMMANDS = ["run", "plan", "replay", "report", "sql", "ledger", "emulator", "completion"]

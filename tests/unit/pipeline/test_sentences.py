@@ -10,11 +10,9 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from groundrows.pipeline.errors import one_line
 from groundrows.pipeline.sentences import sentence_of
-from groundrows.schemas.rows import RowError
-from groundrows.transforms.generate.errors import SetupError
-from groundrows.transforms.generate.ledger.base import LedgerError
+from groundrows.schemas.errors import LedgerError, RowError, SetupError
+from groundrows.schemas.wording import one_line
 from tests.support.tools import is_one_sentence
 
 

@@ -16,7 +16,8 @@ import fastavro
 import pytest
 from fastavro.utils import generate_many
 
-from groundrows.schemas.released import ReleaseError, current, problems, release, released
+from groundrows.schemas.errors import ReleaseError
+from groundrows.schemas.released import current, problems, release, released
 from groundrows.schemas.tables import TABLES
 from groundrows.schemas.warehouse import columns, merged
 from tests.support.paths import ROOT

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from groundrows.schemas.errors import RowError
 from groundrows.schemas.rows import (
     AnswerRow,
     CitedChunk,
@@ -18,7 +19,6 @@ from groundrows.schemas.rows import (
     ImageFile,
     Retrieval,
     Row,
-    RowError,
     SupportChunkRow,
     Video,
     Website,

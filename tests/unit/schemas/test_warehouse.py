@@ -10,12 +10,12 @@ import fastavro
 import pytest
 from apache_beam.io.gcp.bigquery_avro_tools import get_record_schema_from_dict_table_schema
 
+from groundrows.schemas.errors import ShapeError
 from groundrows.schemas.rows import CitedChunk, Image, ImageFile, Retrieval
 from groundrows.schemas.tables import SCHEMAS, TABLES
 from groundrows.schemas.warehouse import (
     ROW_KEYS,
     Column,
-    ShapeError,
     check_layout,
     columns,
     json_row,

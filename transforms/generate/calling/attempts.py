@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.budget import Budget
 from groundrows.transforms.generate.calling.gate import Gate, Halted
 from groundrows.transforms.generate.calling.halt import Halt
 from groundrows.transforms.generate.calling.retry import RetryPolicy
 from groundrows.transforms.generate.clients.base import Call, Client, Reply
-from groundrows.transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, CallError
 
 _LOGGER = logging.getLogger(__name__)
 _SPENT = "The budget of --max_requests was spent before this question's turn."

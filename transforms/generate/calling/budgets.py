@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 
+from groundrows.schemas.errors import LedgerError
 from groundrows.transforms.generate.calling.budget import CHUNK, Budget, budget_scope
-from groundrows.transforms.generate.ledger.base import Ledger, LedgerError
+from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.settings import CallSettings
 
 _LOGGER = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
+from groundrows.schemas.errors import LedgerError, SetupError
 from groundrows.schemas.outcome import Answer, Outcome
 from groundrows.schemas.question import Question
 from groundrows.transforms.generate.calling.answered import AnsweredTurns, Delivered, delivered_turns
@@ -45,8 +46,7 @@ from groundrows.transforms.generate.calling.outcomes import (
 from groundrows.transforms.generate.calling.retry import RetryPolicy
 from groundrows.transforms.generate.clients.base import Call, Client
 from groundrows.transforms.generate.clients.open import open_client
-from groundrows.transforms.generate.errors import SetupError
-from groundrows.transforms.generate.ledger.base import Ledger, LedgerError
+from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.uri import open_ledger
 from groundrows.transforms.generate.pacing.base import Pacer
 from groundrows.transforms.generate.pacing.open import open_pacer

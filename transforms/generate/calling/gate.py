@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections import deque
 
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.breaker import Breaker
-from groundrows.transforms.generate.errors import CallError
 from groundrows.transforms.generate.pacing.base import Pacer
 
 

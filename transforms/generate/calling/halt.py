@@ -14,7 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from groundrows.transforms.generate.errors import RETRYABLE_CODES, CallError
+from groundrows.schemas.codes import RETRYABLE_CODES
+from groundrows.schemas.errors import CallError
 
 HOPELESS_CODES = frozenset(
     {"UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED"}

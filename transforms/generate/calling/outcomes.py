@@ -6,11 +6,12 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
+from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED
+from groundrows.schemas.errors import CallError
 from groundrows.schemas.outcome import Answer, Failure, Outcome, Skip
 from groundrows.schemas.question import Question
 from groundrows.transforms.generate.calling.attempts import GaveUp
 from groundrows.transforms.generate.calling.job import Job
-from groundrows.transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, CallError
 
 _LOGGER = logging.getLogger(__name__)
 

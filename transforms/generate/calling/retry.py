@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from groundrows.transforms.generate.errors import CallError
+from groundrows.schemas.errors import CallError
 
 LONGEST_BACKOFF_SECONDS = 60.0
 

@@ -9,7 +9,7 @@ from datetime import UTC
 from functools import partial
 from typing import Any
 
-from groundrows.transforms.generate.errors import CallError, SetupError
+from groundrows.schemas.errors import CallError, SetupError
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 

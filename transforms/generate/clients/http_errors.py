@@ -8,9 +8,10 @@ from email.utils import parsedate_to_datetime
 
 from google.protobuf.duration_pb2 import Duration
 
-from groundrows.transforms.generate.clients.discoveryengine.json_messages import NotReadableError, read_json
+from groundrows.schemas.codes import MESSAGE_TOO_LARGE
+from groundrows.schemas.errors import CallError, NotReadableError
+from groundrows.transforms.generate.clients.discoveryengine.json_messages import read_json
 from groundrows.transforms.generate.clients.status import CODES, NAMES, status_error
-from groundrows.transforms.generate.errors import MESSAGE_TOO_LARGE, CallError
 
 # By the table in google.rpc's code.proto, where several codes share a status the one that says least. What
 # proxies on the way say of their own is added.

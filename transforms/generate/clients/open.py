@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 
+from groundrows.schemas.errors import SetupError
 from groundrows.transforms.generate.clients.base import Client
-from groundrows.transforms.generate.errors import SetupError
 from groundrows.transforms.generate.settings import CallSettings
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import grpc
 
-from groundrows.transforms.generate.errors import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE, CallError
+from groundrows.schemas.codes import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
+from groundrows.schemas.errors import CallError
 
 CODES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 """The canonical names of google.rpc's codes, by number."""

@@ -11,14 +11,6 @@ from typing import Protocol
 from groundrows.schemas.discoveryengine.messages import Method
 
 
-class LedgerError(Exception):
-    """The ledger can't be used; the text is one sentence for a person."""
-
-
-class NoLedgerError(LedgerError):
-    """There is no ledger where one was to be read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One response, as the call ended.

@@ -18,7 +18,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from groundrows.transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
+from groundrows.schemas.errors import LedgerError, NoLedgerError
+from groundrows.transforms.generate.ledger.base import Entry, ModelSummary
 from groundrows.transforms.generate.ledger.redis_entry import pack_entry, summary_of, unpack_entry
 from groundrows.transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
 

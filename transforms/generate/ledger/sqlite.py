@@ -13,7 +13,8 @@ from typing import Any
 
 import zstandard
 
-from groundrows.transforms.generate.ledger.base import Entry, LedgerError, ModelSummary, NoLedgerError
+from groundrows.schemas.errors import LedgerError, NoLedgerError
+from groundrows.transforms.generate.ledger.base import Entry, ModelSummary
 from groundrows.transforms.generate.ledger.packing import pack, pack_many, unpack
 
 # "GRws": written into the file's header, so that somebody else's database is never taken for a ledger.

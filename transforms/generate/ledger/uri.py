@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from groundrows.transforms.generate.ledger.base import Ledger, LedgerError
+from groundrows.schemas.errors import LedgerError
+from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.memory import MemoryLedger
 
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import grpc
 
-from groundrows.transforms.generate.errors import SetupError
+from groundrows.schemas.errors import SetupError
 from groundrows.transforms.generate.pacing.local import LocalPacer
 
 DEFAULT_DOMAIN = "groundrows"

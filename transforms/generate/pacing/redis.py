@@ -18,7 +18,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from groundrows.transforms.generate.errors import SetupError
+from groundrows.schemas.errors import SetupError
 from groundrows.transforms.generate.pacing.adaptive import CLIMB, CUT, CUT_WHEN_TOLD, SLOWEST_PER_SECOND
 from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS
 from groundrows.transforms.generate.pacing.local import SENDING_SECONDS

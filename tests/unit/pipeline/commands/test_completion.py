@@ -6,7 +6,7 @@ import pytest
 
 from groundrows.pipeline.cli import COMMANDS
 from groundrows.pipeline.commands.completion import SHELLS, completion, whole_parser
-from groundrows.pipeline.errors import UsageError
+from groundrows.schemas.errors import UsageError
 
 # Sources the script on stdin, then completes the words given, the last of which is being typed.
 BASH = """

@@ -13,8 +13,8 @@ import fastavro
 import pytest
 
 from groundrows.pipeline.commands.report import main
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.report.read import opened
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import SCHEMAS
 from tests.support.cloud import cloud_storage
 from tests.support.made import NOON, answer, failure

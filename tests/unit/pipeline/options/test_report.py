@@ -1,7 +1,7 @@
 import pytest
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.report import ReportOptions, parse_report, report_parser
+from groundrows.schemas.errors import UsageError
 from tests.support.tools import is_one_sentence
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.run import append
 from groundrows.pipeline.run.append import answered_turns, note_answered
 from groundrows.pipeline.storage.output import Output
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import SCHEMAS
 from groundrows.transforms.generate.calling.answered import AnsweredTurns, turn_name
 from tests.support.made import answer, chunk, failure, grounding_check, write_rows

@@ -2,10 +2,10 @@
 
 import pytest
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.run import parse_run
 from groundrows.pipeline.run import preflight
 from groundrows.pipeline.storage import output
+from groundrows.schemas.errors import UsageError
 from tests.support.services import free_port, pubsub_emulator
 from tests.support.tools import is_one_sentence
 

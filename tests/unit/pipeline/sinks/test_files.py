@@ -19,7 +19,8 @@ from groundrows.pipeline.run.accounting import counters_of
 from groundrows.pipeline.sinks import files as sinks
 from groundrows.pipeline.sinks.files import ROWS, RowFile, WriteRows, ensure_every_table
 from groundrows.pipeline.storage.output import Output
-from groundrows.schemas.rows import Row, RowError
+from groundrows.schemas.errors import RowError
+from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import SCHEMAS, TABLES
 from tests.support.made import answer, failure
 from tests.support.tools import rows

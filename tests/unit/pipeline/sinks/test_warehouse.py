@@ -10,19 +10,17 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.options.source import Dataset, dataset_of
 from groundrows.pipeline.sinks.views import views
 from groundrows.pipeline.sinks.warehouse import (
     InsertFn,
-    RefusedError,
     RefusedRow,
     WriteToWarehouse,
     _ByTableFn,
     _InsertFn,
     _RefusedFn,
 )
-from groundrows.schemas.rows import RowError
+from groundrows.schemas.errors import RefusedError, RowError, UsageError
 from tests.support.table_rows import answer, chunk
 from tests.support.tools import is_one_sentence
 

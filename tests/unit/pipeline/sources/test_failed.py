@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import SCHEMAS
 from tests.unit.pipeline.sources.formats.test_failure_rows import ROW
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.storage import files, output
 from groundrows.pipeline.storage.output import Output
+from groundrows.schemas.errors import UsageError
 from tests.support.tools import files_below, is_one_sentence
 
 # Names that a shell, Beam or a URI would take for something else.

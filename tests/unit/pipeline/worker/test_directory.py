@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from groundrows.pipeline.errors import UsageError
 from groundrows.pipeline.storage import output
 from groundrows.pipeline.worker import directory
+from groundrows.schemas.errors import UsageError
 from tests.support.made import answer, write_rows
 from tests.support.tools import files_below, is_one_sentence
 

@@ -18,12 +18,12 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from groundrows.schemas.discoveryengine.messages import Pb, response_class
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.credentials import SCOPES, no_credentials
 from groundrows.transforms.generate.clients.discoveryengine.address import address_of
 from groundrows.transforms.generate.clients.discoveryengine.merge import merge
 from groundrows.transforms.generate.clients.status import status_error, undecodable
-from groundrows.transforms.generate.errors import CallError
 from groundrows.transforms.generate.settings import CallSettings
 
 # -1 lifts gRPC's receive limit of 4 MiB, past which an answer would end as RESOURCE_EXHAUSTED. The pings

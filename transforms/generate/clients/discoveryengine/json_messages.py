@@ -8,10 +8,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from groundrows.schemas.discoveryengine.messages import Pb
-
-
-class NotReadableError(ValueError):
-    """What came is no JSON, or not that of the message it should be."""
+from groundrows.schemas.errors import NotReadableError
 
 
 def read_json(body: bytes) -> Any:

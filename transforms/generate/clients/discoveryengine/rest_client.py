@@ -18,20 +18,16 @@ from google.protobuf import json_format
 from yarl import URL
 
 from groundrows.schemas.discoveryengine.messages import request_class, response_class
+from groundrows.schemas.errors import CallError, NotReadableError
 from groundrows.schemas.jsontext import compact_json
 from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.credentials import AuthHeaders
 from groundrows.transforms.generate.clients.discoveryengine.address import address_of
-from groundrows.transforms.generate.clients.discoveryengine.json_messages import (
-    NotReadableError,
-    read_json,
-    read_message,
-)
+from groundrows.transforms.generate.clients.discoveryengine.json_messages import read_json, read_message
 from groundrows.transforms.generate.clients.discoveryengine.merge import merge
 from groundrows.transforms.generate.clients.first_element import FirstElement
 from groundrows.transforms.generate.clients.http_errors import error_in, http_error
 from groundrows.transforms.generate.clients.status import status_error, undecodable
-from groundrows.transforms.generate.errors import CallError
 from groundrows.transforms.generate.settings import CallSettings
 
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": "groundrows (gzip)"}

@@ -7,7 +7,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundrows.pipeline.sources.formats.codecs import BrokenStreamError, Codec, decompressed
+from groundrows.pipeline.sources.formats.codecs import Codec, decompressed
+from groundrows.schemas.errors import BrokenStreamError
 
 COMPRESS = {"gzip": gzip.compress, "bzip2": bz2.compress, "zstd": zstandard.compress}
 CODECS: list[Codec] = ["gzip", "bzip2", "zstd"]

@@ -7,6 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from groundrows.schemas.codes import (
+    INTERNAL_ERROR,
+    MESSAGE_TOO_LARGE,
+    NOT_ATTEMPTED,
+    RETRYABLE_CODES,
+    UNDECODABLE_RESPONSE,
+)
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.attempts import Attempts, GaveUp, Line, Success
 from groundrows.transforms.generate.calling.breaker import Breaker
 from groundrows.transforms.generate.calling.budget import Budget
@@ -15,14 +23,6 @@ from groundrows.transforms.generate.calling.gate import Gate, Slots
 from groundrows.transforms.generate.calling.halt import HOPELESS_STREAK, TRANSIENT_STREAK, Halt
 from groundrows.transforms.generate.calling.retry import RetryPolicy
 from groundrows.transforms.generate.clients.base import Call, Reply
-from groundrows.transforms.generate.errors import (
-    INTERNAL_ERROR,
-    MESSAGE_TOO_LARGE,
-    NOT_ATTEMPTED,
-    RETRYABLE_CODES,
-    UNDECODABLE_RESPONSE,
-    CallError,
-)
 from groundrows.transforms.generate.ledger.memory import MemoryLedger
 from groundrows.transforms.generate.pacing.local import LocalPacer
 from tests.support.engines import LOCATION, HandClient, echo, make_question, response, run

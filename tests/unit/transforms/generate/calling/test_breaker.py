@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.breaker import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -9,7 +10,6 @@ from groundrows.transforms.generate.calling.breaker import (
     Breaker,
 )
 from groundrows.transforms.generate.calling.gate import Gate, Slots
-from groundrows.transforms.generate.errors import CallError
 from groundrows.transforms.generate.pacing.local import LocalPacer
 from tests.support.engines import run
 

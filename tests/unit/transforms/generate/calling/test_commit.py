@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from groundrows.schemas.errors import LedgerError
 from groundrows.transforms.generate.calling.commit import GroupCommit
-from groundrows.transforms.generate.ledger.base import Entry, LedgerError
+from groundrows.transforms.generate.ledger.base import Entry
 from tests.support.engines import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

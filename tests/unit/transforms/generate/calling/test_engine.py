@@ -6,10 +6,11 @@ from collections import Counter
 import pytest
 
 from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.schemas.codes import INTERNAL_ERROR
+from groundrows.schemas.errors import CallError
 from groundrows.schemas.question import RecordSettings
 from groundrows.transforms.generate.calling.answered import AnsweredTurns, turn_name
 from groundrows.transforms.generate.calling.basket import Basket
-from groundrows.transforms.generate.errors import INTERNAL_ERROR, CallError
 from groundrows.transforms.generate.pacing.base import calls_per_second
 from tests.support.engines import (
     HandClient,

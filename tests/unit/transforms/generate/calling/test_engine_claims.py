@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from groundrows.schemas.codes import NOT_ATTEMPTED
+from groundrows.schemas.errors import CallError, LedgerError
 from groundrows.transforms.generate.calling.basket import Basket
-from groundrows.transforms.generate.errors import NOT_ATTEMPTED, CallError
-from groundrows.transforms.generate.ledger.base import LedgerError
 from tests.support.engines import (
     HandClient,
     ask,

@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.basket import Basket
 from groundrows.transforms.generate.calling.engine import Engine
-from groundrows.transforms.generate.errors import CallError
 from groundrows.transforms.generate.ledger.uri import open_ledger
 from tests.support.engines import (
     HandClient,

@@ -9,9 +9,10 @@ from contextlib import suppress
 import pytest
 
 from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED
+from groundrows.schemas.errors import CallError, SetupError
 from groundrows.transforms.generate.calling.engine import Engine
 from groundrows.transforms.generate.calling.halt import HOPELESS_STREAK, REJECTED_STREAK, TRANSIENT_STREAK
-from groundrows.transforms.generate.errors import INTERNAL_ERROR, NOT_ATTEMPTED, CallError, SetupError
 from tests.support.engines import (
     HandClient,
     ask,

@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 
 from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.schemas.codes import NOT_ATTEMPTED
+from groundrows.schemas.errors import CallError, LedgerError
 from groundrows.transforms.generate.calling.basket import Basket
 from groundrows.transforms.generate.calling.engine import Engine
-from groundrows.transforms.generate.errors import NOT_ATTEMPTED, CallError
-from groundrows.transforms.generate.ledger.base import LedgerError
 from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
 from tests.support.engines import (
     HandClient,

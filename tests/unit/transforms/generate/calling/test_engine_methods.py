@@ -9,8 +9,8 @@ import pytest
 
 from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.schemas.discoveryengine.messages import response_class
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.clients.base import Call, Reply
-from groundrows.transforms.generate.errors import CallError
 from tests.support.engines import (
     HandClient,
     ask,

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.gate import Gate, Halted, Slots
-from groundrows.transforms.generate.errors import CallError
 from tests.support.engines import run
 
 

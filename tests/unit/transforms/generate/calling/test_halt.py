@@ -1,5 +1,7 @@
 import pytest
 
+from groundrows.schemas.codes import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.halt import (
     HOPELESS_CODES,
     HOPELESS_STREAK,
@@ -8,7 +10,6 @@ from groundrows.transforms.generate.calling.halt import (
     TRANSIENT_STREAK,
     Halt,
 )
-from groundrows.transforms.generate.errors import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE, CallError
 
 SECRET = "what the prompt said"
 

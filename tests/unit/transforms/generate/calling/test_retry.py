@@ -2,15 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundrows.transforms.generate.calling.retry import LONGEST_BACKOFF_SECONDS, RetryPolicy
-from groundrows.transforms.generate.errors import (
+from groundrows.schemas.codes import (
     INTERNAL_ERROR,
     MESSAGE_TOO_LARGE,
     NOT_ATTEMPTED,
     RETRYABLE_CODES,
     UNDECODABLE_RESPONSE,
-    CallError,
 )
+from groundrows.schemas.errors import CallError
+from groundrows.transforms.generate.calling.retry import LONGEST_BACKOFF_SECONDS, RetryPolicy
 
 RETRIED = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "ABORTED", "INTERNAL", "UNKNOWN")
 FINAL = (

@@ -3,8 +3,8 @@ from functools import partial
 
 import pytest
 
+from groundrows.schemas.errors import LedgerError
 from groundrows.transforms.generate.calling import shared
-from groundrows.transforms.generate.ledger.base import LedgerError
 from groundrows.transforms.generate.pacing.open import open_pacer
 from tests.support.engines import HandClient, ask, make_question, make_settings
 

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
+from groundrows.schemas.errors import CallError, SetupError
 from groundrows.transforms.generate.clients import credentials
 from groundrows.transforms.generate.clients.base import Call
 from groundrows.transforms.generate.clients.discoveryengine.rest_client import RestClient
-from groundrows.transforms.generate.errors import CallError, SetupError
 from tests.support.engines import make_settings, run, text_of
 from tests.support.http_servers import serving
 from tests.support.services import free_port

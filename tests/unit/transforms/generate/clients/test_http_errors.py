@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from groundrows.schemas.codes import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.clients.http_errors import error_in, http_error
-from groundrows.transforms.generate.errors import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE, CallError
 
 RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 

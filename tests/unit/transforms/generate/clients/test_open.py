@@ -1,9 +1,9 @@
 import pytest
 
+from groundrows.schemas.errors import SetupError
 from groundrows.transforms.generate.clients.discoveryengine.grpc_client import GrpcClient
 from groundrows.transforms.generate.clients.discoveryengine.rest_client import RestClient
 from groundrows.transforms.generate.clients.open import open_client
-from groundrows.transforms.generate.errors import SetupError
 from tests.support.engines import make_settings, run
 
 

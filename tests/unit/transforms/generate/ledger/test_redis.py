@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 import pytest
 import redis
 
-from groundrows.transforms.generate.ledger.base import Entry, Ledger, LedgerError, entry_key
+from groundrows.schemas.errors import LedgerError
+from groundrows.transforms.generate.ledger.base import Entry, Ledger, entry_key
 from groundrows.transforms.generate.ledger.redis import RedisLedger
 from tests.support.services import free_port, redis_server
 

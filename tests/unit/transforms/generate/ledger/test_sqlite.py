@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundrows.transforms.generate.ledger.base import Entry, LedgerError, NoLedgerError
+from groundrows.schemas.errors import LedgerError, NoLedgerError
+from groundrows.transforms.generate.ledger.base import Entry
 from groundrows.transforms.generate.ledger.packing import pack
 from groundrows.transforms.generate.ledger.sqlite import APPLICATION_ID, SCHEMA_VERSION, SqliteLedger
 from tests.support.paths import ROOT

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from groundrows.transforms.generate.errors import SetupError
+from groundrows.schemas.errors import SetupError
 from groundrows.transforms.generate.pacing.envoy import EnvoyPacer
 from tests.support.services import RateLimitService, envoy_ratelimit_server, free_port
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import redis
 
-from groundrows.transforms.generate.errors import SetupError
+from groundrows.schemas.errors import SetupError
 from groundrows.transforms.generate.pacing.adaptive import CUT, CUT_WHEN_TOLD, AdaptiveRate
 from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS, JITTER_SECONDS
 from groundrows.transforms.generate.pacing.redis import AHEAD_SECONDS, RedisPacer

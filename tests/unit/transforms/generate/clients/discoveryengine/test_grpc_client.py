@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.schemas.codes import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
 from groundrows.schemas.discoveryengine.messages import response_class
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.conversation import turn_request
 from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.discoveryengine import grpc_client
 from groundrows.transforms.generate.clients.discoveryengine.grpc_client import GrpcClient, call_error
-from groundrows.transforms.generate.errors import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE, CallError
 from tests.support.engines import (
     LOCATION,
     make_question,

@@ -8,11 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundrows.schemas.discoveryengine.messages import response_class
-from groundrows.transforms.generate.clients.discoveryengine.json_messages import (
-    NotReadableError,
-    read_json,
-    read_message,
-)
+from groundrows.schemas.errors import NotReadableError
+from groundrows.transforms.generate.clients.discoveryengine.json_messages import read_json, read_message
 from tests.support.made_messages import messages
 
 RESPONSE = response_class("v1beta")

@@ -10,12 +10,13 @@ from aiohttp import web
 from google.protobuf import json_format
 
 from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.schemas.codes import UNDECODABLE_RESPONSE
 from groundrows.schemas.discoveryengine.messages import request_class, response_class
+from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.conversation import turn_request
 from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.discoveryengine.grpc_client import GrpcClient
 from groundrows.transforms.generate.clients.discoveryengine.rest_client import RestClient
-from groundrows.transforms.generate.errors import UNDECODABLE_RESPONSE, CallError
 from tests.support.engines import (
     LOCATION,
     make_check,

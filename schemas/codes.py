@@ -1,0 +1,19 @@
+"""The codes that a call can end with, other than a response; failure rows carry them.
+
+Which codes are worth another attempt follows the service's published error model
+(https://cloud.google.com/apis/design/errors) with two exceptions that only look retryable: a message
+larger than a limit arrives as RESOURCE_EXHAUSTED, and a response that can't be decoded as INTERNAL. A second
+attempt would end the same way, and would be paid for as well.
+"""
+
+from __future__ import annotations
+
+RETRYABLE_CODES = frozenset(
+    {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "ABORTED", "INTERNAL", "UNKNOWN"}
+)
+
+# Codes of our own, for ends that the service has no name for.
+NOT_ATTEMPTED = "NOT_ATTEMPTED"
+UNDECODABLE_RESPONSE = "UNDECODABLE_RESPONSE"
+MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
+INTERNAL_ERROR = "INTERNAL_ERROR"

@@ -1,0 +1,36 @@
+"""Pieces of messages for people: what a value is, a name in quotes, a text on one line."""
+
+from __future__ import annotations
+
+_LONGEST_NAME = 80
+_KINDS: dict[type, str] = {
+    str: "a string",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def kind_of(value: object) -> str:
+    """What a JSON value is, for a message: `a string`, `an object` …; never the value itself."""
+    if value is None:
+        return "null"
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def quoted(name: str) -> str:
+    """A field's name or a map's key for a message: in backquotes, shortened, with nothing that breaks a line.
+
+    Lone surrogates and control characters come out escaped, so that the message can always be written.
+    """
+    shown = name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
+    if not shown.isprintable():
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return f"`{shown}`"
+
+
+def one_line(text: object) -> str:
+    """The text on one line and as UTF-8: file names may hold line breaks, and bytes that are no UTF-8."""
+    return " ".join(str(text).splitlines()).encode("utf-8", "backslashreplace").decode()
