@@ -141,6 +141,7 @@ def _names(settings: CheckSettings) -> Names:
         by_spelling=_spellings(settings),
         known=frozenset({settings.answer_field, settings.id_field, *_FIXED}),
         id_field=settings.id_field,
+        asking=frozenset({"answer", "answer_candidate"}),
     )
 
 

@@ -20,11 +20,15 @@ MAX_DEPTH = 100
 _BOM = b"\xef\xbb\xbf"
 
 
-def read_object(body: bytes) -> dict[str, object]:
+def read_object(body: bytes, decoder: json.JSONDecoder | None = None) -> dict[str, object]:
     """Read a record: one JSON object in UTF-8, a byte order mark before it tolerated.
 
     A list of one object is taken for the object: the body of the streaming method is written so. Whole
     numbers stay exact. Strings may still hold what no UTF-8 text can: see `check_surrogates`.
+
+    Args:
+        body: The record's bytes.
+        decoder: How JSON is read; None for strictly.
 
     Raises:
         RuleError: `TOO_LARGE`, `EMPTY_RECORD`, `INVALID_UTF8`, `INVALID_JSON`, `NOT_AN_OBJECT`, `TOO_DEEP`,
@@ -36,7 +40,7 @@ def read_object(body: bytes) -> dict[str, object]:
             f"the record has {len(body):,} bytes; the service's rules leave room for "
             f"{MAX_RECORD_BYTES:,}: split it",
         )
-    value = _read_value(_decoded(body))
+    value = _read_value(_decoded(body), decoder or _DECODER)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
         value = value[0]
     if not isinstance(value, dict):
@@ -45,6 +49,41 @@ def read_object(body: bytes) -> dict[str, object]:
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         _check_depth(value)
     return value
+
+
+def read_record(body: bytes) -> tuple[dict[str, object], frozenset[str]]:
+    """Read a record as `read_object`, but take `NaN` and infinities, as Python writes them, for null.
+
+    Returns:
+        The object, and the names of its own fields in which such a value stood, at any depth.
+
+    Raises:
+        RuleError: as `read_object`.
+    """
+    if b"NaN" not in body and b"Infinity" not in body:
+        return read_object(body), frozenset()
+    try:
+        return read_object(body), frozenset()  # the word stands within a string
+    except RuleError as broken:
+        if broken.code != "NOT_FINITE":
+            raise
+    value = read_object(body, _TOLERANT)
+    found = frozenset(name for name, item in value.items() if _holds_unknown(item))
+    return {name: _without_unknown(item) if name in found else item for name, item in value.items()}, found
+
+
+def _holds_unknown(value: object) -> bool:
+    if isinstance(value, (dict, list)):
+        return any(_holds_unknown(child) for child in _children(value))
+    return value is _UNKNOWN
+
+
+def _without_unknown(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_unknown(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_unknown(item) for item in value]
+    return None if value is _UNKNOWN else value
 
 
 def check_surrogates(value: dict[str, object], body: bytes) -> None:
@@ -115,9 +154,9 @@ def _decoded(body: bytes) -> str:
     return text
 
 
-def _read_value(text: str) -> object:
+def _read_value(text: str, decoder: json.JSONDecoder) -> object:
     try:
-        return _DECODER.decode(text)
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         raise RuleError(
             "INVALID_JSON",
@@ -152,6 +191,10 @@ def _no_constant(name: str) -> float:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_constant)
+_UNKNOWN = float("nan")
+_TOLERANT = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_finite, parse_constant=lambda name: _UNKNOWN
+)
 _CANONICAL = json.JSONEncoder(sort_keys=True, check_circular=False, allow_nan=False, separators=(",", ":"))
 _ORDERED = json.JSONEncoder(
     sort_keys=True, ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")

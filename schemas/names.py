@@ -8,6 +8,8 @@ from functools import lru_cache
 
 # One letter away from a known name, yet names in their own right that archives of questions do use.
 _ORDINARY = frozenset({"contexts", "usercontent"})
+# Words that tables use for columns of their own. Beside a question they are no slip for a known field.
+ORDINARY_BESIDE_A_QUESTION = frozenset({"content", "fact", "question", "questions", "turn", "turns"})
 _LONG = 13  # letters from which two slips are still a slip
 _SHORT = 6  # letters below which a changed letter makes another word: facts, faces, facets
 
@@ -40,6 +42,7 @@ def near_miss(name: str, known: frozenset[str]) -> str | None:
     return next((k for k in sorted(known) if name != k and _is_slip(plain, plain_name(k))), None)
 
 
+@lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
     """The name without what people spell differently: upper case, `_`, `-` and spaces."""
     return name.lower().replace("_", "").replace("-", "").replace(" ", "")

@@ -177,6 +177,7 @@ def _plan(settings: RecordSettings) -> _Plan:
             known=frozenset({settings.question_field, settings.id_field, *_FIXED}),
             id_field=settings.id_field,
             words=words,
+            asking=frozenset(_ASKING),
         ),
         question_field=settings.question_field,
         templates=templates,

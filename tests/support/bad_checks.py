@@ -60,9 +60,8 @@ BAD_CHECKS: list[tuple[str, bytes, str]] = [
     ("a list of labels", checking(user_labels=["team"]), "WRONG_TYPE"),
     ("anwser", checking(answer=..., anwser="a"), "NEAR_MISS"),
     ("answers", checking(answers=["a"]), "NEAR_MISS"),
-    ("fact", checking(fact="a"), "NEAR_MISS"),
+    ("fact", checking(fact=["a"]), "NEAR_MISS"),
     ("citation_treshold", checking(citation_treshold=0.5), "NEAR_MISS"),
     ("two spellings", checking(user_labels={}, userLabels={}), "DUPLICATE_FIELD"),
-    ("an empty id", checking(id=""), "INVALID_ID"),
     ("a fraction for an id", checking(id=1.5), "INVALID_ID"),
 ]

@@ -77,7 +77,7 @@ def test_a_record_that_asks_by_itself_too_is_refused(extra: dict[str, Any]) -> N
 
 
 def test_other_fields_still_shape_the_request() -> None:
-    assert refused({"a": 1, "facts": []}, "{a}").code == "EMPTY_SOURCE"
+    assert refused({"a": 1, "facts": [""]}, "{a}").code == "EMPTY_FACT"
     assert refused({"a": 1, "qestion": 2}, "{a}").code == "NEAR_MISS"
 
 
