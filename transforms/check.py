@@ -15,19 +15,17 @@ from groundrows.schemas.discoveryengine.messages import response_class
 from groundrows.schemas.errors import RuleError
 from groundrows.schemas.outcome import Answer, Failure, Outcome
 from groundrows.schemas.question import Question
+from groundrows.transforms.counters import CHECKS, SKIPPED
 from groundrows.transforms.generate.calling.shared import ClientOf, PacerOf
 from groundrows.transforms.generate.clients.open import open_client
 from groundrows.transforms.generate.pacing.open import open_pacer
 from groundrows.transforms.generate.settings import CallSettings
-from groundrows.transforms.generate.stage import CHECKS, GenerateAnswers
+from groundrows.transforms.generate.stage import GenerateAnswers
 from groundrows.transforms.rows.candidate import answer_id_of, numbered, text_of
 from groundrows.transforms.rows.values import source_metadata
 
 CHECKED = "checked"
 REFUSED = "refused"
-
-SKIPPED = "skipped"
-"""The counter, in the namespace of checks, of answers that there is nothing to check against."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,26 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from fastavro import block_reader
 
-from groundrows.pipeline.sinks.files import ROWS
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.discoveryengine.messages import Method
 from groundrows.schemas.tables import TABLES
-from groundrows.transforms.check import SKIPPED
-from groundrows.transforms.generate.stage import CHECK_RETRIES_BY_CODE, CHECKS, NAMESPACE, RETRIES_BY_CODE
-from groundrows.transforms.rows.flatten import COUNTERS, COUNTERS_BY_CODE
-
-THROTTLED = "cumulativeThrottlingSeconds"
+from groundrows.transforms.counters import (
+    ALREADY_ANSWERED,
+    ANSWERED,
+    CALLS,
+    CHECKED,
+    CHECKS,
+    DUPLICATES,
+    FAILED,
+    RECORDS,
+    RECORDS_READ,
+    RETRIES,
+    ROWS,
+    SKIPPED,
+    THROTTLED_SECONDS,
+    failures_by_code,
+    retries_by_code,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,36 +104,36 @@ def account(counters: Mapping[tuple[str, str], int], method: Method = "generate"
         counters: What the steps counted.
         method: What the run's records call; its calls are the run's, those of other checks are not.
     """
-    calling, by_code = (CHECKS, CHECK_RETRIES_BY_CODE) if method == "check" else (NAMESPACE, RETRIES_BY_CODE)
+    calling = CHECKS if method == "check" else RECORDS
 
-    def one(name: str, namespace: str = COUNTERS) -> int:
+    def one(name: str, namespace: str = RECORDS) -> int:
         return counters.get((namespace, name), 0)
 
     def by_name(namespace: str) -> dict[str, int]:
         return {name: count for (space, name), count in sorted(counters.items()) if space == namespace}
 
     return Account(
-        records_read=one("records_read"),
-        answered=one("answered"),
-        failed=one("failed"),
-        duplicates=one("duplicates"),
-        already_answered=one("already_answered"),
-        calls=one("calls", calling),
-        retries=one("retries", calling),
-        retries_by_code=by_name(by_code),
-        failures_by_code=by_name(COUNTERS_BY_CODE),
-        throttled_seconds=one(THROTTLED, calling),
+        records_read=one(RECORDS_READ),
+        answered=one(ANSWERED),
+        failed=one(FAILED),
+        duplicates=one(DUPLICATES),
+        already_answered=one(ALREADY_ANSWERED),
+        calls=one(CALLS, calling),
+        retries=one(RETRIES, calling),
+        retries_by_code=by_name(retries_by_code(calling)),
+        failures_by_code=by_name(failures_by_code(RECORDS)),
+        throttled_seconds=one(THROTTLED_SECONDS, calling),
         rows={table: one(table, ROWS) for table in TABLES},
         checks=(
             CheckAccount()
             if method == "check"
             else CheckAccount(
-                checked=one("checked", CHECKS),
-                failed=one("failed", CHECKS),
+                checked=one(CHECKED, CHECKS),
+                failed=one(FAILED, CHECKS),
                 skipped=one(SKIPPED, CHECKS),
-                calls=one("calls", CHECKS),
-                retries=one("retries", CHECKS),
-                failures_by_code=by_name(f"{CHECKS}.failures_by_code"),
+                calls=one(CALLS, CHECKS),
+                retries=one(RETRIES, CHECKS),
+                failures_by_code=by_name(failures_by_code(CHECKS)),
             )
         ),
     )

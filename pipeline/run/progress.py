@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TextIO
 
+from groundrows.transforms.counters import TALLY
 from groundrows.transforms.generate.calling import shared
-from groundrows.transforms.tally import TALLY
 
 TERMINAL_SECONDS = 0.5
 LOG_SECONDS = 10.0

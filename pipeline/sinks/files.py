@@ -26,14 +26,13 @@ from groundrows.pipeline.storage.files import make_directory, move, open_for_wri
 from groundrows.pipeline.storage.output import STAGING, Output
 from groundrows.schemas.rows import Row, encode
 from groundrows.schemas.tables import SCHEMAS, TABLES
+from groundrows.transforms.counters import ROWS
 
 # The codec every reader has, BigQuery's loads included.
 CODEC = "deflate"
 ROWS_PER_FILE = 1_000_000
 # Before compression. Readers take a block at a time; past this size it compresses no better.
 BLOCK_BYTES = 64_000
-ROWS = "groundrows.rows"
-"""Namespace of the counters of rows written, which bear the tables' names."""
 
 
 class WriteRows(beam.PTransform):

@@ -18,10 +18,11 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.window import GlobalWindows
 
-from groundrows.pipeline.sinks.files import ROWS, PublishFn, RowFile, staged_file, time_part
+from groundrows.pipeline.sinks.files import PublishFn, RowFile, staged_file, time_part
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import TABLES
+from groundrows.transforms.counters import ROWS
 
 # A pane is held in the runner's state until it is written, and is written in one piece.
 GROUPS_PER_PANE = 1_000

@@ -34,11 +34,9 @@ from groundrows.schemas.warehouse import (
     table_layout,
     table_schema,
 )
+from groundrows.transforms.counters import REFUSED_ROWS
 
 _LOGGER = logging.getLogger(__name__)
-
-REFUSED = "groundrows.refused"
-"""Namespace of the counters of rows that BigQuery refused, which bear the tables' names."""
 
 
 # These say that the whole table can't be written, whatever the row.
@@ -109,9 +107,9 @@ class RefusedRow:
 class WriteToWarehouse(beam.PTransform):
     """PCollection of groups of rows, of whichever tables -> PCollection of `RefusedRow`.
 
-    Rows are added to what the tables hold; a table that is missing is made. Every row refused is counted
-    (`REFUSED`), and told of in a sentence. In batch the job fails then, since it can be run again; a stream
-    goes on, unless the table is gone or may not be written, which is tried again until it can.
+    Rows are added to what the tables hold; a table that is missing is made. Every refused row is counted
+    (in the namespace `REFUSED_ROWS`) and reported in a sentence. A batch job then fails, since it can be run
+    again. A stream goes on, unless the table is gone or may not be written; then it tries until it can.
 
     Args:
         dataset: `PROJECT.DATASET` or `PROJECT:DATASET`.
@@ -219,7 +217,7 @@ class _RefusedFn(beam.DoFn):
     def __init__(self, table: str, fatal: bool) -> None:
         self._table = table
         self._fatal = fatal
-        self._refused = Metrics.counter(REFUSED, table)
+        self._refused = Metrics.counter(REFUSED_ROWS, table)
 
     def start_bundle(self) -> None:
         self._told: set[tuple[str, ...]] = set()

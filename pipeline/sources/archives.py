@@ -23,6 +23,7 @@ from groundrows.pipeline.sources.formats.parquet_rows import read_parquet
 from groundrows.pipeline.sources.formats.text import as_utf8
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.schemas.record import Record
+from groundrows.transforms import counters
 
 Format = Literal["jsonlines", "json", "csv", "tsv", "avro", "parquet", "failures"]
 
@@ -262,7 +263,7 @@ class ReadArchives(beam.PTransform):
 
 class _ReadArchive(beam.DoFn):
     def __init__(self) -> None:
-        self._records_read = Metrics.counter("groundrows", "records_read")
+        self._records_read = Metrics.counter(counters.RECORDS, counters.RECORDS_READ)
 
     def process(self, archive: Archive) -> Iterator[Record | beam.pvalue.TaggedOutput]:
         for item in read_archive(archive):

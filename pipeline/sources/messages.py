@@ -12,7 +12,7 @@ from apache_beam.metrics import Metrics
 
 from groundrows.schemas.jsontext import compact_json, derived_id
 from groundrows.schemas.record import Record
-from groundrows.transforms.rows.flatten import COUNTERS
+from groundrows.transforms.counters import RECORDS, RECORDS_READ
 
 
 class Message(Protocol):
@@ -99,7 +99,7 @@ class RecordFn(beam.DoFn):
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._records_read = Metrics.counter(COUNTERS, "records_read")
+        self._records_read = Metrics.counter(RECORDS, RECORDS_READ)
 
     def process(self, message: Any) -> Iterator[Record]:
         """Give the message's record."""

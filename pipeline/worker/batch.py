@@ -19,14 +19,13 @@ from groundrows.pipeline.run import accounting
 from groundrows.pipeline.run.graph import Plan, add_steps
 from groundrows.pipeline.run.quantiles import Sketches
 from groundrows.pipeline.run.runner import empty_pipeline
-from groundrows.pipeline.sinks.files import ROWS, RowFile
+from groundrows.pipeline.sinks.files import RowFile
 from groundrows.pipeline.storage.files import make_directory, open_for_writing
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.record import Record
 from groundrows.schemas.rows import FailureRow
 from groundrows.schemas.tables import TABLES
-from groundrows.transforms.generate.stage import CHECKS, NAMESPACE
-from groundrows.transforms.rows.flatten import COUNTERS
+from groundrows.transforms.counters import CHECKS, FAILED, RECORDS, RECORDS_READ, ROWS, failures_by_code
 
 Counters = Mapping[tuple[str, str], int]
 
@@ -55,7 +54,7 @@ def run_batch(records: Sequence[Record], plan: Plan, runner_flags: Sequence[str]
     add_steps(pipeline | "Messages" >> beam.Create(list(records), reshuffle=False), None, plan)
     result = pipeline.run()
     result.wait_until_finish()
-    counters = {**accounting.counters_of(result), (NAMESPACE, "records_read"): len(records)}
+    counters = {**accounting.counters_of(result), (RECORDS, RECORDS_READ): len(records)}
     account = accounting.account(counters, plan.calls.method)
     on_disk = accounting.rows_on_disk(plan.output)
     if not account.balanced or on_disk != dict(account.rows):
@@ -106,12 +105,12 @@ def drop_failures(
         _rewrite(path, [row for row in rows if row.origin not in origins])
         for row in dropped:
             of_check = row.stage == "check" and not checks_are_records
-            namespace = CHECKS if of_check else COUNTERS
-            counted[namespace, "failed"] += 1
-            counted[f"{namespace}.failures_by_code", row.code] += 1
+            namespace = CHECKS if of_check else RECORDS
+            counted[namespace, FAILED] += 1
+            counted[failures_by_code(namespace), row.code] += 1
             counted[ROWS, "failures"] += 1
             if not of_check:
-                counted[NAMESPACE, "records_read"] += 1
+                counted[RECORDS, RECORDS_READ] += 1
     return counted
 
 

@@ -30,7 +30,7 @@ from groundrows.pipeline.worker.subscription import Subscription
 from groundrows.schemas.codes import NOT_ATTEMPTED
 from groundrows.schemas.errors import FailuresTopicError, SubscriptionError
 from groundrows.schemas.rows import FailureRow
-from groundrows.transforms.generate.stage import NAMESPACE
+from groundrows.transforms.counters import DUPLICATES, RECORDS, RECORDS_READ
 
 # A batch ends when its slowest question does; meanwhile the others keep the calls going.
 BATCHES_AT_ONCE = 3
@@ -138,9 +138,7 @@ class Worker:
             self._puller.join()
             self._give_back(self._waiting())
         repeated = self._hand.repeated
-        self.done.counters.update(
-            {(NAMESPACE, "records_read"): repeated, (NAMESPACE, "duplicates"): repeated}
-        )
+        self.done.counters.update({(RECORDS, RECORDS_READ): repeated, (RECORDS, DUPLICATES): repeated})
         if isinstance(self.error, FailuresTopicError):
             return "failures_topic"
         # A last pull that fails while the work ends anyway spoils nothing.

@@ -16,11 +16,12 @@ from apache_beam.testing import test_stream
 from apache_beam.testing.util import assert_that, equal_to
 from google.cloud import bigquery
 
-from groundrows.pipeline.sinks.warehouse import REFUSED, RefusedRow, WriteToWarehouse, prepare_tables
+from groundrows.pipeline.sinks.warehouse import RefusedRow, WriteToWarehouse, prepare_tables
 from groundrows.schemas.errors import RefusedError, UsageError
 from groundrows.schemas.rows import CitedChunk, Image, ImageFile, Retrieval, Row
 from groundrows.schemas.tables import TABLES
 from groundrows.schemas.warehouse import row_dict, table_layout, table_schema
+from groundrows.transforms.counters import REFUSED_ROWS
 from tests.support.cloud import BigQuery, CloudStorage, big_query, cloud_storage
 from tests.support.table_rows import NOON, answer, check, chunk, claim, failure, later
 from tests.support.tools import is_one_sentence
@@ -234,7 +235,7 @@ def test_a_stream_goes_on_without_a_row_that_is_refused(
         result.wait_until_finish()
     assert [row["answer_id"] for row in held(server, dataset, "answers")] == ["fits"]
     assert len(held(server, dataset, "support_chunks")) == 1
-    (counter,) = result.metrics().query(beam.metrics.MetricsFilter().with_namespace(REFUSED))["counters"]
+    (counter,) = result.metrics().query(beam.metrics.MetricsFilter().with_namespace(REFUSED_ROWS))["counters"]
     assert (counter.key.metric.name, counter.committed) == ("answers", 1)
     assert "BigQuery refused a row of" in caplog.text
     assert SECRET not in caplog.text

@@ -22,6 +22,15 @@ from groundrows.schemas.codes import NOT_ATTEMPTED
 from groundrows.schemas.errors import StoppedError
 from groundrows.schemas.outcome import Outcome
 from groundrows.schemas.question import Question
+from groundrows.transforms.counters import (
+    CALLS,
+    CHECKS,
+    FIRST_PART_MS,
+    LATENCY_MS,
+    RECORDS,
+    RETRIES,
+    retries_by_code,
+)
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.calling.basket import Basket
 from groundrows.transforms.generate.calling.budget import budget_scope
@@ -31,14 +40,6 @@ from groundrows.transforms.generate.ledger.memory import MemoryLedger
 from groundrows.transforms.generate.pacing.open import open_pacer
 from groundrows.transforms.generate.settings import CallSettings
 from groundrows.transforms.shards import KeyByShard
-
-NAMESPACE = "groundrows"
-CHECKS = "groundrows.checks"
-"""Namespace in which the calls of method `check` are counted, by the same names."""
-RETRIES_BY_CODE = "groundrows.retries_by_code"
-"""Namespace of the counters that bear a retried attempt's code as their name."""
-CHECK_RETRIES_BY_CODE = "groundrows.checks.retries_by_code"
-"""The same for the calls of method `check`."""
 
 
 class GenerateAnswers(beam.PTransform):
@@ -121,13 +122,12 @@ class _Calling(beam.DoFn):
         self._client_of = client_of
         self._pacer_of = pacer_of
         self._comes_again = comes_again
-        checks = settings.method == "check"
-        namespace = CHECKS if checks else NAMESPACE
-        self._retries_by_code = CHECK_RETRIES_BY_CODE if checks else RETRIES_BY_CODE
-        self._calls = Metrics.counter(namespace, "calls")
-        self._retries = Metrics.counter(namespace, "retries")
-        self._latency = Metrics.distribution(namespace, "latency_ms")
-        self._first_part = Metrics.distribution(namespace, "first_part_ms")
+        namespace = CHECKS if settings.method == "check" else RECORDS
+        self._retries_by_code = retries_by_code(namespace)
+        self._calls = Metrics.counter(namespace, CALLS)
+        self._retries = Metrics.counter(namespace, RETRIES)
+        self._latency = Metrics.distribution(namespace, LATENCY_MS)
+        self._first_part = Metrics.distribution(namespace, FIRST_PART_MS)
         self._throttled = ThrottlingSignaler(namespace=namespace)
 
     def setup(self) -> None:

@@ -18,18 +18,22 @@ from groundrows.schemas.jsontext import compact_json
 from groundrows.schemas.outcome import Answer, Failure, Outcome, Skip
 from groundrows.schemas.question import Question
 from groundrows.schemas.rows import AnswerRow, ClaimSupportRow, FailureRow, Row, SupportChunkRow
+from groundrows.transforms.counters import (
+    ALREADY_ANSWERED,
+    ANSWER_CHARACTERS,
+    ANSWERED,
+    DUPLICATES,
+    FAILED,
+    QUESTION_CHARACTERS,
+    RECORDS,
+    TALLY,
+    failures_by_code,
+)
 from groundrows.transforms.rows.candidate import Turn, candidate_rows, numbered
 from groundrows.transforms.rows.received import read_response, writable
-from groundrows.transforms.tally import TALLY
 
 ANSWER_TABLES = ("answers", "support_chunks", "claim_supports", "failures")
 """The tables that the outcome of a question has rows for."""
-
-COUNTERS = "groundrows"
-"""Namespace of the counters: answered, failed, duplicates and already_answered, one of them per record."""
-
-COUNTERS_BY_CODE = "groundrows.failures_by_code"
-"""Namespace of the counters that bear a failure's code as their name."""
 
 
 def utc_now() -> datetime:
@@ -139,7 +143,7 @@ def failure_row(failure: Failure, settings: FlattenSettings) -> FailureRow:
 class FlattenOutcomes(beam.PTransform):
     """PCollection of `Outcome` → PCollection of `Rows`: all rows of an outcome as one element.
 
-    Every outcome counts once, in the counters of `COUNTERS`. Passing rows on one by one costs Beam as much
+    Every outcome counts once, in the namespace `RECORDS`. Passing rows on one by one costs Beam as much
     as making them, so a sink for all tables takes them from here; `FlattenAnswers` sorts them by table.
     """
 
@@ -155,7 +159,7 @@ class FlattenOutcomes(beam.PTransform):
 class FlattenAnswers(beam.PTransform):
     """PCollection of `Outcome` → a PCollection of rows per table: `rows["answers"]`, `rows["failures"]` …
 
-    Every outcome counts once, in the counters of `COUNTERS`.
+    Every outcome counts once, in the namespace `RECORDS`.
     """
 
     def __init__(self, settings: FlattenSettings) -> None:
@@ -174,7 +178,7 @@ class FlattenAnswers(beam.PTransform):
 class FailureRows(beam.PTransform):
     """PCollection of `Failure`, of records that never became a question → PCollection of `FailureRow`.
 
-    Every failure counts once, in the counters of `COUNTERS`.
+    Every failure counts once, in the namespace `RECORDS`.
     """
 
     def __init__(self, run_id: str, now: Callable[[], datetime] = utc_now) -> None:
@@ -190,18 +194,17 @@ class OutcomeCounters:
     """Counts outcomes, each once: by what became of it, and a failure by its code, too.
 
     Args:
-        namespace: Of the counters `failed`, `duplicates`, `already_answered` and the one named `done`; below
-            it lies `failures_by_code`, in which counters bear the codes as their names.
-        done: What a question is that went well.
+        namespace: `RECORDS` or `CHECKS`.
+        done: Name of the counter of those that went well.
     """
 
-    def __init__(self, namespace: str, done: str = "answered") -> None:
+    def __init__(self, namespace: str, done: str = ANSWERED) -> None:
         self._namespace = namespace
         self._done = Metrics.counter(namespace, done)
-        self._failed = Metrics.counter(namespace, "failed")
+        self._failed = Metrics.counter(namespace, FAILED)
         self._skipped: dict[Skip, Any] = {
-            "duplicate": Metrics.counter(namespace, "duplicates"),
-            "already_answered": Metrics.counter(namespace, "already_answered"),
+            "duplicate": Metrics.counter(namespace, DUPLICATES),
+            "already_answered": Metrics.counter(namespace, ALREADY_ANSWERED),
         }
 
     def count(self, is_done: bool, failures: Sequence[FailureRow], skip: Skip | None) -> None:
@@ -210,7 +213,7 @@ class OutcomeCounters:
             self._done.inc()
         elif failures:
             self._failed.inc()
-            Metrics.counter(f"{self._namespace}.failures_by_code", failures[0].code).inc()
+            Metrics.counter(failures_by_code(self._namespace), failures[0].code).inc()
         elif skip is not None:
             self._skipped[skip].inc()
 
@@ -218,9 +221,9 @@ class OutcomeCounters:
 class _FlattenFn(beam.DoFn):
     def __init__(self, settings: FlattenSettings) -> None:
         self._settings = settings
-        self._counters = OutcomeCounters(COUNTERS)
-        self._asked = Metrics.counter(COUNTERS, "question_characters")
-        self._answered = Metrics.counter(COUNTERS, "answer_characters")
+        self._counters = OutcomeCounters(RECORDS)
+        self._asked = Metrics.counter(RECORDS, QUESTION_CHARACTERS)
+        self._answered = Metrics.counter(RECORDS, ANSWER_CHARACTERS)
 
     def process(self, outcome: Outcome) -> tuple[Rows]:
         rows = flatten(outcome, self._settings)
@@ -240,7 +243,7 @@ def _by_table(rows: Rows) -> Iterator[Any]:
 class _FailureFn(beam.DoFn):
     def __init__(self, settings: FlattenSettings) -> None:
         self._settings = settings
-        self._counters = OutcomeCounters(COUNTERS)
+        self._counters = OutcomeCounters(RECORDS)
 
     def process(self, failure: Failure) -> Iterable[FailureRow]:
         row = failure_row(failure, self._settings)

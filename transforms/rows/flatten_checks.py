@@ -16,15 +16,9 @@ from groundrows.schemas.outcome import Answer, Failure, Outcome
 from groundrows.schemas.question import Question
 from groundrows.schemas.rows import FailureRow, GroundingCheckRow, Row
 from groundrows.transforms.check import AnswerCheck
-from groundrows.transforms.generate.stage import CHECKS
+from groundrows.transforms.counters import CHECKED, CHECKS, RECORDS
 from groundrows.transforms.rows.checked import Check, check_rows
-from groundrows.transforms.rows.flatten import (
-    COUNTERS,
-    FlattenSettings,
-    OutcomeCounters,
-    failure_row,
-    undecodable,
-)
+from groundrows.transforms.rows.flatten import FlattenSettings, OutcomeCounters, failure_row, undecodable
 from groundrows.transforms.rows.received import read_response, writable
 
 CHECK_TABLES = ("grounding_checks", "failures")
@@ -116,9 +110,9 @@ class FlattenChecks(beam.PTransform):
 
     Args:
         settings: What rows hold beside what the outcome says.
-        alone: Whether the checks are the run's records, which count as any do: each outcome once, in the
-            counters of `COUNTERS`. Checks that follow an answer are no records, and count in those of
-            `CHECKS`: checked, failed, duplicates and already_answered.
+        alone: Whether the checks are the run's records. Then each outcome counts once in the namespace
+            `RECORDS`, as that of any record. Checks that follow an answer are no records: they count in the
+            namespace `CHECKS`, as checked, failed, duplicates and already_answered.
     """
 
     def __init__(self, settings: FlattenSettings, *, alone: bool) -> None:
@@ -134,7 +128,7 @@ class FlattenChecks(beam.PTransform):
 class _FlattenFn(beam.DoFn):
     def __init__(self, settings: FlattenSettings, alone: bool) -> None:
         self._settings = settings
-        self._counters = OutcomeCounters(COUNTERS) if alone else OutcomeCounters(CHECKS, "checked")
+        self._counters = OutcomeCounters(RECORDS) if alone else OutcomeCounters(CHECKS, CHECKED)
 
     def process(self, outcome: Outcome) -> tuple[CheckRows]:
         rows = flatten_check(outcome, self._settings)

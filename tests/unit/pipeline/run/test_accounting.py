@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundrows.pipeline.run.accounting import (
-    THROTTLED,
     Account,
     CheckAccount,
     account,
@@ -24,26 +23,31 @@ from groundrows.pipeline.run.accounting import (
     rows_on_disk,
     too_many_failed,
 )
-from groundrows.pipeline.sinks.files import ROWS
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.tables import TABLES
-from groundrows.transforms.generate.stage import CHECK_RETRIES_BY_CODE, CHECKS, NAMESPACE, RETRIES_BY_CODE
-from groundrows.transforms.rows.flatten import COUNTERS, COUNTERS_BY_CODE
+from groundrows.transforms.counters import (
+    CHECKS,
+    RECORDS,
+    ROWS,
+    THROTTLED_SECONDS,
+    failures_by_code,
+    retries_by_code,
+)
 from tests.support.made import answer, failure, write_rows
 
 GOOD = account(
     {
-        (NAMESPACE, "records_read"): 10,
-        (COUNTERS, "answered"): 4,
-        (COUNTERS, "failed"): 3,
-        (COUNTERS, "duplicates"): 2,
-        (COUNTERS, "already_answered"): 1,
-        (NAMESPACE, "calls"): 9,
-        (NAMESPACE, "retries"): 5,
-        (NAMESPACE, THROTTLED): 7,
-        (RETRIES_BY_CODE, "UNAVAILABLE"): 4,
-        (RETRIES_BY_CODE, "ABORTED"): 1,
-        (COUNTERS_BY_CODE, "NO_QUESTION"): 3,
+        (RECORDS, "records_read"): 10,
+        (RECORDS, "answered"): 4,
+        (RECORDS, "failed"): 3,
+        (RECORDS, "duplicates"): 2,
+        (RECORDS, "already_answered"): 1,
+        (RECORDS, "calls"): 9,
+        (RECORDS, "retries"): 5,
+        (RECORDS, THROTTLED_SECONDS): 7,
+        (retries_by_code(RECORDS), "UNAVAILABLE"): 4,
+        (retries_by_code(RECORDS), "ABORTED"): 1,
+        (failures_by_code(RECORDS), "NO_QUESTION"): 3,
         (ROWS, "answers"): 5,
         (ROWS, "failures"): 3,
         ("somebody else's", "calls"): 99,
@@ -100,15 +104,15 @@ def test_two_errors_that_cancel_out_in_the_sum_are_found_by_the_rows() -> None:
 
 
 WITH_CHECKS = {
-    (COUNTERS, "records_read"): 2,
-    (COUNTERS, "answered"): 2,
-    (NAMESPACE, "calls"): 2,
+    (RECORDS, "records_read"): 2,
+    (RECORDS, "answered"): 2,
+    (RECORDS, "calls"): 2,
     (CHECKS, "calls"): 5,
     (CHECKS, "retries"): 3,
     (CHECKS, "checked"): 1,
     (CHECKS, "failed"): 1,
     (CHECKS, "skipped"): 4,
-    (CHECK_RETRIES_BY_CODE, "ABORTED"): 3,
+    (retries_by_code(CHECKS), "ABORTED"): 3,
     (f"{CHECKS}.failures_by_code", "INTERNAL"): 1,
     (ROWS, "failures"): 1,
 }
@@ -130,7 +134,7 @@ def test_a_failed_check_has_its_row_too() -> None:
 
 def test_the_calls_of_checks_alone_are_the_runs() -> None:
     alone = {key: count for key, count in WITH_CHECKS.items() if key != (CHECKS, "failed")}
-    found = account({**alone, (ROWS, "failures"): 0, (CHECKS, THROTTLED): 6}, "check")
+    found = account({**alone, (ROWS, "failures"): 0, (CHECKS, THROTTLED_SECONDS): 6}, "check")
     assert (found.calls, found.retries, found.retries_by_code) == (5, 3, {"ABORTED": 3})
     assert found.throttled_seconds == 6
     assert found.checks == CheckAccount()

@@ -14,10 +14,10 @@ import pytest
 
 from groundrows.pipeline.run import progress
 from groundrows.pipeline.run.progress import Meter, Sight, duration, shown, sight
+from groundrows.transforms.counters import TALLY
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.calling.basket import Basket
 from groundrows.transforms.generate.pacing.open import open_pacer
-from groundrows.transforms.tally import TALLY
 from tests.support.engines import HandClient, make_question, make_settings, response
 
 

@@ -17,11 +17,12 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWi
 
 from groundrows.pipeline.run.accounting import counters_of
 from groundrows.pipeline.sinks import files as sinks
-from groundrows.pipeline.sinks.files import ROWS, RowFile, WriteRows, ensure_every_table
+from groundrows.pipeline.sinks.files import RowFile, WriteRows, ensure_every_table
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.errors import RowError
 from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import SCHEMAS, TABLES
+from groundrows.transforms.counters import ROWS
 from tests.support.made import answer, failure
 from tests.support.tools import rows
 

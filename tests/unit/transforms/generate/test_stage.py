@@ -12,17 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.transforms.counters import CHECKS, RECORDS, retries_by_code
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.clients.open import open_client
 from groundrows.transforms.generate.pacing.open import open_pacer
-from groundrows.transforms.generate.stage import (
-    CHECK_RETRIES_BY_CODE,
-    CHECKS,
-    NAMESPACE,
-    RETRIES_BY_CODE,
-    GenerateAnswers,
-    _GenerateShardFn,
-)
+from groundrows.transforms.generate.stage import GenerateAnswers, _GenerateShardFn
 from groundrows.transforms.shards import shard_of
 from tests.support import pipelines
 from tests.support.engines import (
@@ -138,10 +132,10 @@ def test_counters_say_what_was_called():
     result = run(questions(100), make_settings(batch_size=9), pipelines.shaky_client)
     # Of 100: ten fail once, ten twice, and ten for good at the first call.
     assert codes_of(outcomes()) == {"OK": 90, "INVALID_ARGUMENT": 10}
-    assert counters(result, NAMESPACE) == {"calls": 130, "retries": 30}
-    assert counters(result, RETRIES_BY_CODE) == {"UNAVAILABLE": 10, "ABORTED": 20}
+    assert counters(result, RECORDS) == {"calls": 130, "retries": 30}
+    assert counters(result, retries_by_code(RECORDS)) == {"UNAVAILABLE": 10, "ABORTED": 20}
     assert sum(len(client.log) for client in pipelines.clients) == 130
-    found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["distributions"]
+    found = result.metrics().query(MetricsFilter().with_namespace(RECORDS))["distributions"]
     assert [latency.result.count for latency in found] == [90]
 
 
@@ -155,19 +149,19 @@ def test_checks_are_counted_apart():
     result = run(checks, make_settings(method="check"), pipelines.client_by_method)
     assert codes_of(outcomes()) == {"OK": 3}
     assert counters(result, CHECKS) == {"calls": 4, "retries": 1}
-    assert counters(result, CHECK_RETRIES_BY_CODE) == {"UNAVAILABLE": 1}
+    assert counters(result, retries_by_code(CHECKS)) == {"UNAVAILABLE": 1}
     assert {name: one.count for name, one in distributions(result, CHECKS).items()} == {"latency_ms": 3}
-    assert counters(result, NAMESPACE) == counters(result, RETRIES_BY_CODE) == {}
+    assert counters(result, RECORDS) == counters(result, retries_by_code(RECORDS)) == {}
 
 
 def test_of_streams_the_first_part_is_timed_too():
     result = run(questions(3), make_settings(stream_answers=True), pipelines.client_by_method)
-    found = distributions(result, NAMESPACE)
+    found = distributions(result, RECORDS)
     assert found.keys() == {"latency_ms", "first_part_ms"}
     assert (found["first_part_ms"].count, found["first_part_ms"].max) == (3, 7)
     pipelines.forget_everything()
     result = run(questions(3), make_settings(), pipelines.client_by_method)
-    assert distributions(result, NAMESPACE).keys() == {"latency_ms"}
+    assert distributions(result, RECORDS).keys() == {"latency_ms"}
 
 
 def test_over_rest_a_pipeline_ends_the_same():
@@ -189,12 +183,12 @@ def test_what_the_ledger_gives_is_not_counted_as_called(tmp_path):
     run(questions(20), calls)
     result = run(questions(20), replace(calls, run_id="another"))
     assert codes_of(outcomes()) == {"OK": 40}
-    assert counters(result, NAMESPACE) == {}
+    assert counters(result, RECORDS) == {}
 
 
 def test_waiting_for_the_pace_is_signalled():
     result = run(questions(4), make_settings(requests_per_minute=120.0))
-    assert counters(result, NAMESPACE)["cumulativeThrottlingSeconds"] == 1
+    assert counters(result, RECORDS)["cumulativeThrottlingSeconds"] == 1
 
 
 def test_threads_share_one_engine():
