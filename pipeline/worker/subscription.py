@@ -162,7 +162,10 @@ class Subscription:
         left = list(ack_ids)
         for wait in (*ACK_WAITS_SECONDS, None):
             try:
-                self._client.acknowledge(subscription=self.name, ack_ids=left)
+                # Tried again by this loop alone: the client's own retries would go on for a minute each time.
+                self._client.acknowledge(
+                    subscription=self.name, ack_ids=left, timeout=PULL_SECONDS, retry=None
+                )
                 return
             except exceptions.GoogleAPICallError as error:
                 left = _worth_repeating(error, left)
