@@ -134,6 +134,10 @@ class SetupError(GroundrowsError):
     """Nothing can be called at all, because of credentials, settings or the pacing service."""
 
 
+class UndecodableError(GroundrowsError, ValueError):
+    """Bytes that should be a request or a response of a service are none."""
+
+
 class NotReadableError(GroundrowsError, ValueError):
     """A response is not JSON, or not the JSON of the message it should be."""
 

@@ -114,6 +114,11 @@ def is_writable(text: str) -> bool:
     return True
 
 
+def writable(text: str) -> str:
+    """The text as UTF-8 can say it: lone surrogates, as in odd file names, become escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def canonical_json(record: Mapping[str, object]) -> str:
     """The object as JSON that does not depend on the order of keys or the white space it was written with."""
     return _CANONICAL.encode(record)

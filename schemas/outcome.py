@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from groundrows.schemas.discoveryengine.messages import Method
 from groundrows.schemas.question import Question
+from groundrows.schemas.service import DISCOVERY_ENGINE, Method
 
 Stage = Literal["read", "parse", "validate", "generate", "flatten", "check"]
 Skip = Literal["duplicate", "already_answered"]
@@ -19,10 +19,10 @@ class Answer:
 
     Attributes:
         turn_index: Which turn of the question this answers, counted from 0.
-        request: The request as sent: a serialized request message of `method` in `api_version`.
-        response: A serialized response message of `method` in `api_version`; it was seen to decode. A
-            streamed response is one message, as if it had come in one.
-        api_version: `v1` or `v1beta`: which package's message `request` and `response` are.
+        request: The request as sent, in the form of `service` in `api_version` for `method`.
+        response: The response to it, in the same service's form; it was seen to decode. A streamed response
+            looks as if it had come in one.
+        api_version: Which version of the service's API it is.
         streamed: Whether the streaming method gave it.
         attempts: Calls that were made for it, the successful one included; 0 when it came from the ledger
             without the count being known.
@@ -35,6 +35,7 @@ class Answer:
         unread_json: The response's own JSON, where the message could not hold all of it; else None.
         unchecked: For an answer whose rows an earlier run wrote, the ids of its candidates that are yet to be
             checked, which is all that it is here for; None for an answer that is new.
+        service: Which service gave it: a name of `SERVICES`.
     """
 
     turn_index: int
@@ -51,6 +52,7 @@ class Answer:
     first_part_ms: float | None = None
     unread_json: str | None = None
     unchecked: frozenset[str] | None = None
+    service: str = DISCOVERY_ENGINE
 
 
 @dataclass(frozen=True, slots=True)

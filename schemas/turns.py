@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from groundrows.schemas.discoveryengine.build import lay_instruction
-from groundrows.schemas.discoveryengine.fill import wrong_type
-from groundrows.schemas.discoveryengine.messages import Pb
+from collections.abc import Callable
+
 from groundrows.schemas.errors import RuleError
 from groundrows.schemas.names import nearest
-from groundrows.schemas.wording import quoted
+from groundrows.schemas.wording import quoted, wrong_type
+
+InstructionReader = Callable[[object, str], bytes]
+"""Reads a system instruction, a JSON value at a path in the record; see `RequestBuilder.instruction`."""
 
 _SPELLINGS = {
     "text": "text",
@@ -16,16 +18,17 @@ _SPELLINGS = {
 }
 
 
-def read_turns(turns: object, message: type[Pb]) -> tuple[tuple[str, ...], tuple[bytes | None, ...]]:
+def read_turns(
+    turns: object, instruction_of: InstructionReader
+) -> tuple[tuple[str, ...], tuple[bytes | None, ...]]:
     """Read a record's `turns`: strings, or objects with `text` and, perhaps, `system_instruction`.
 
     Args:
         turns: The JSON value.
-        message: The class of the request that they will go out in.
+        instruction_of: Reads a turn's own system instruction into the form of the service that is asked.
 
     Returns:
-        The texts, and for each the serialized `GroundedGenerationContent` of its own system instruction or
-        None; the second is empty when no turn has one.
+        The texts, and for each its own system instruction or None; the second is empty when no turn has one.
 
     Raises:
         RuleError: `NO_QUESTION`, `BLANK_QUESTION`, `NO_TEXT`, or what an instruction or a field breaks.
@@ -39,7 +42,7 @@ def read_turns(turns: object, message: type[Pb]) -> tuple[tuple[str, ...], tuple
     for index, turn in enumerate(turns):
         path = f"turns[{index}]"
         if isinstance(turn, dict):
-            text, instruction = _turn(turn, path, message)
+            text, instruction = _turn(turn, path, instruction_of)
         else:
             text, instruction = question_text(turn, path, "a string or an object with text"), None
         texts.append(text)
@@ -56,7 +59,7 @@ def question_text(value: object, path: str, wanted: str = "a string") -> str:
     return value
 
 
-def _turn(turn: dict[str, object], path: str, message: type[Pb]) -> tuple[str, bytes | None]:
+def _turn(turn: dict[str, object], path: str, instruction_of: InstructionReader) -> tuple[str, bytes | None]:
     given: dict[str, object] = {}
     for spelling, value in turn.items():
         name = _SPELLINGS.get(spelling)
@@ -79,6 +82,4 @@ def _turn(turn: dict[str, object], path: str, message: type[Pb]) -> tuple[str, b
     text = question_text(given["text"], f"{path}.text")
     if "system_instruction" not in given:
         return text, None
-    content = message().system_instruction
-    lay_instruction(content, given["system_instruction"], f"{path}.system_instruction")
-    return text, content.SerializeToString(deterministic=True)
+    return text, instruction_of(given["system_instruction"], f"{path}.system_instruction")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from groundrows.schemas.errors import RuleError
+
 _LONGEST_NAME = 80
 _KINDS: dict[type, str] = {
     str: "a string",
@@ -18,6 +20,11 @@ def kind_of(value: object) -> str:
     if value is None:
         return "null"
     return _KINDS.get(type(value), type(value).__name__)
+
+
+def wrong_type(path: str, wanted: str, value: object) -> RuleError:
+    """What to raise for a JSON value of the wrong kind."""
+    return RuleError("WRONG_TYPE", f"{path} is {kind_of(value)}: it must be {wanted}")
 
 
 def quoted(name: str) -> str:

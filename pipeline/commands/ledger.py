@@ -12,21 +12,15 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 from fastavro import parse_schema
 from fastavro.write import Writer
-from google.protobuf import json_format
-from google.protobuf.message import DecodeError
 
 from groundrows.pipeline.options.ledger import LedgerOptions, parse_ledger
 from groundrows.pipeline.sinks.files import CODEC
 from groundrows.pipeline.storage.files import open_for_writing
 from groundrows.pipeline.storage.uris import without_password
-from groundrows.schemas.discoveryengine.messages import response_class
 from groundrows.schemas.errors import LedgerError, UsageError
-from groundrows.schemas.jsontext import compact_json
-from groundrows.transforms.generate.ledger.base import Entry, Ledger, ModelSummary
+from groundrows.schemas.service import stored_json
+from groundrows.transforms.generate.ledger.base import Ledger, ModelSummary
 from groundrows.transforms.generate.ledger.uri import open_ledger
-
-# A ledger does not say which version a response is of; v1beta's message knows every field of v1's.
-VERSION = "v1beta"
 
 _TIME = {"type": "long", "logicalType": "timestamp-micros"}
 SCHEMA: Any = parse_schema(
@@ -119,16 +113,9 @@ def _rows(ledger: Ledger) -> Iterator[dict[str, Any]]:
             "answered_at": entry.answered_at,
             "latency_ms": entry.latency_ms,
             "attempts": entry.attempts,
-            "response_json": _response_json(entry),
+            "response_json": stored_json(entry.response),
             "response": entry.response,
         }
-
-
-def _response_json(entry: Entry) -> str | None:
-    try:
-        return compact_json(json_format.MessageToDict(response_class(VERSION).FromString(entry.response)))
-    except DecodeError:
-        return None
 
 
 def _show(ledger: Ledger, options: LedgerOptions) -> None:

@@ -11,7 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 from fastavro import block_reader
 
 from groundrows.pipeline.storage.output import Output
-from groundrows.schemas.discoveryengine.messages import Method
+from groundrows.schemas.service import Method
 from groundrows.schemas.tables import TABLES
 from groundrows.transforms.counters import (
     ALREADY_ANSWERED,

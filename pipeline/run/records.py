@@ -50,7 +50,7 @@ def check_records(options: RunOptions) -> CheckSettings:
             id_field=options.id_field,
             answer_field=options.answer_field,
             citation_threshold=options.citation_threshold,
-            api_version=options.api_version,  # type: ignore[arg-type]
+            api_version=options.api_version,
         )
     except ValueError as error:
         raise _usage(error) from None
@@ -71,7 +71,7 @@ def record_settings(options: RunOptions) -> RecordSettings:
             id_field=options.id_field,
             question_templates=options.question_template,
             defaults=defaults,
-            api_version=options.api_version,  # type: ignore[arg-type]
+            api_version=options.api_version,
             transport=options.transport,  # type: ignore[arg-type]
         )
     except ValueError as error:

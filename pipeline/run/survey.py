@@ -8,10 +8,10 @@ from itertools import chain, islice
 
 from groundrows.pipeline.sources.formats.items import Item
 from groundrows.schemas.check import CheckSettings
-from groundrows.schemas.discoveryengine.messages import Method, request_class
 from groundrows.schemas.outcome import Failure
 from groundrows.schemas.question import Question, RecordSettings
 from groundrows.schemas.record import Record
+from groundrows.schemas.service import service_of
 from groundrows.transforms.check import AnswerCheck, checks_of
 from groundrows.transforms.generate.calling.answered import AnsweredTurns, delivered_turns
 from groundrows.transforms.generate.calling.conversation import answer_text, request_after
@@ -165,6 +165,7 @@ class Surveyor:
         shared = self._shared(asked) if self._calls.share_identical else frozenset()
         for job, requests in asked:
             calls = 0
+            text_characters = service_of(job.question.service, job.question.api_version).text_characters
             for turn, request in enumerate(requests):
                 if (job.question.origin, turn) in shared:
                     found.shared_turns += 1
@@ -172,7 +173,7 @@ class Surveyor:
                 calls += 1
                 if self._checks is not None and len(job.answers) + turn not in job.delivered:
                     found.checks += 1
-                found.characters += text_characters(request, job.question.api_version, job.question.method)
+                found.characters += text_characters(request, job.question.method)
                 if len(request) > found.largest_bytes:
                     found.largest_bytes, found.largest_origin = len(request), job.question.origin
             found.calls += calls
@@ -184,7 +185,7 @@ class Surveyor:
         checks = [
             next_job(None, check, (), {}, settings)
             for outcome in outcomes
-            for check in checks_of(outcome, self._citation_threshold)
+            for check in checks_of(outcome, self._citation_threshold, settings.service, settings.api_version)
             if isinstance(check, AnswerCheck)
         ]
         missing, _ = look_up(self._ledger, checks, settings)
@@ -220,20 +221,3 @@ def requests_left(job: Job, location: str) -> Iterator[bytes]:
     for _ in range(len(job.answers) + 1, len(job.question.turns)):
         said.append("")
         yield request_after(job.question, said, location)
-
-
-def text_characters(request: bytes, api_version: str, method: Method = "generate") -> int:
-    """Characters of what a model reads of a request: contents, system instruction and inline facts.
-
-    Of a check: the answer and the facts.
-    """
-    message = request_class(api_version, method).FromString(request)
-    if method == "check":
-        return len(message.answer_candidate) + sum(len(fact.fact_text) for fact in message.facts)
-    parts = [part for content in (*message.contents, message.system_instruction) for part in content.parts]
-    facts = [
-        fact
-        for source in message.grounding_spec.grounding_sources
-        for fact in source.inline_source.grounding_facts
-    ]
-    return sum(len(part.text) for part in parts) + sum(len(fact.fact_text) for fact in facts)

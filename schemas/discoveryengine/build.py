@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from groundrows.schemas.discoveryengine import rules
-from groundrows.schemas.discoveryengine.fill import fill, fill_list, wrong_type
+from groundrows.schemas.discoveryengine.fill import fill, fill_list
 from groundrows.schemas.discoveryengine.messages import Pb
 from groundrows.schemas.errors import RuleError
+from groundrows.schemas.wording import wrong_type
 
 # The fields that a record and the request defaults may both have, by the name of their snake_case form.
 SHARED_FIELDS = (

@@ -16,7 +16,7 @@ from groundrows.schemas.discoveryengine.messages import Pb
 from groundrows.schemas.discoveryengine.rules import RANGES, V1BETA_ONLY
 from groundrows.schemas.errors import RuleError
 from groundrows.schemas.names import camel, nearest
-from groundrows.schemas.wording import kind_of, quoted
+from groundrows.schemas.wording import quoted, wrong_type
 
 _INT32 = (-(2**31), 2**31 - 1)
 _LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
@@ -85,11 +85,6 @@ def fill_list(messages: Any, value: object, path: str) -> None:
 def field_names(message: Pb) -> frozenset[str]:
     """Every name that `fill` takes for a field of `message`."""
     return frozenset(_fields(message.DESCRIPTOR))
-
-
-def wrong_type(path: str, wanted: str, value: object) -> RuleError:
-    """What to raise for a value of the wrong kind."""
-    return RuleError("WRONG_TYPE", f"{path} is {kind_of(value)}: it must be {wanted}")
 
 
 def _set(message: Pb, field: _Field, item: object, path: str) -> None:

@@ -14,14 +14,13 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
+from groundrows.schemas.service import Method
+
 # The classes are made at run time: no type checker knows their fields.
 Pb: TypeAlias = Any
 
 ApiVersion = Literal["v1", "v1beta", "v1alpha"]
 API_VERSIONS: tuple[ApiVersion, ...] = ("v1", "v1beta", "v1alpha")
-
-Method = Literal["generate", "check"]
-"""`GenerateGroundedContent`, streamed or not, or `CheckGrounding`."""
 
 _MESSAGES: dict[Method, str] = {"generate": "GenerateGroundedContent", "check": "CheckGrounding"}
 

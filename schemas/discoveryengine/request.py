@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from google.protobuf import json_format
 
 from groundrows.schemas.discoveryengine.build import add_content
-from groundrows.schemas.discoveryengine.messages import Method, Pb, request_class
+from groundrows.schemas.discoveryengine.messages import Pb, request_class
 from groundrows.schemas.jsontext import ordered_json
+from groundrows.schemas.service import Asked, Method
 
 _GROUNDING_CONFIG = "default_grounding_config"
 
@@ -61,33 +61,11 @@ def next_turn_request(
     return _serialized(message)
 
 
-def request_json(request: bytes, api_version: str, method: Method = "generate") -> str:
-    """The request in the API's JSON form, camelCase; fields that this version does not know are left out.
-
-    Keys are sorted: protobuf gives map fields in any order, and the same request is the same text.
-    """
-    if method == "check":
-        return ordered_json(json_format.MessageToDict(request_class(api_version, method).FromString(request)))
-    return described(request, api_version).request_json
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What rows say of a request.
-
-    Attributes:
-        request_json: The request, as `request_json` gives it.
-        model_id: The model it names, if it names one.
-        asks_google: Whether Google Search is one of its grounding sources.
-    """
-
-    request_json: str
-    model_id: str | None
-    asks_google: bool
-
-
 def described(request: bytes, api_version: str) -> Asked:
     """What rows say of a request for an answer.
+
+    Its JSON has the API's names, in camelCase; fields that this version does not know are left out. Keys are
+    sorted: protobuf gives map fields in any order, and the same request is the same text.
 
     Raises:
         DecodeError: It is no request of its version.
@@ -101,6 +79,23 @@ def described(request: bytes, api_version: str) -> Asked:
     known = _settings if len(settings) <= _CACHED_BYTES else _settings.__wrapped__
     rest, model_id, asks_google = known(settings, api_version)
     return Asked(f"{_UP_TO_CONTENTS}{contents}{rest}", model_id, asks_google)
+
+
+def text_characters(request: bytes, api_version: str, method: Method = "generate") -> int:
+    """Characters of what a model reads of a request: contents, system instruction and inline facts.
+
+    Of a check: the answer and the facts.
+    """
+    message = request_class(api_version, method).FromString(request)
+    if method == "check":
+        return len(message.answer_candidate) + sum(len(fact.fact_text) for fact in message.facts)
+    parts = [part for content in (*message.contents, message.system_instruction) for part in content.parts]
+    facts = [
+        fact
+        for source in message.grounding_spec.grounding_sources
+        for fact in source.inline_source.grounding_facts
+    ]
+    return sum(len(part.text) for part in parts) + sum(len(fact.fact_text) for fact in facts)
 
 
 _CACHED_BYTES = 4_096

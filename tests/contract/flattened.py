@@ -6,12 +6,13 @@ import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from groundrows.schemas.check import check_request
-from groundrows.schemas.discoveryengine.messages import ApiVersion, Method, request_class, response_class
+from groundrows.schemas.discoveryengine.check import check_request
+from groundrows.schemas.discoveryengine.messages import ApiVersion, request_class, response_class
 from groundrows.schemas.discoveryengine.request import with_location
 from groundrows.schemas.outcome import Answer, Outcome
 from groundrows.schemas.question import Question
 from groundrows.schemas.rows import Row
+from groundrows.schemas.service import Method
 from groundrows.transforms.check import AnswerCheck
 from groundrows.transforms.rows.flatten import FlattenSettings, flatten
 from groundrows.transforms.rows.flatten_checks import flatten_check

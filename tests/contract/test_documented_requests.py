@@ -10,13 +10,13 @@ import pytest
 from google.protobuf import json_format
 
 from groundrows.schemas.discoveryengine.messages import request_class
-from groundrows.schemas.discoveryengine.request import request_json
 from groundrows.schemas.errors import RecordError
 from groundrows.schemas.question import Question, RecordSettings, parse_question
 from groundrows.schemas.record import Record
 from groundrows.transforms.generate.calling.conversation import turn_request
 from tests.contract.documented_requests import CONTEXT, REQUESTS
 from tests.support.paths import ROOT
+from tests.support.request_json import request_json
 
 LOCATION = "projects/42/locations/global"
 

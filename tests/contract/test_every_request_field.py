@@ -15,10 +15,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 
 from groundrows.schemas.check import CheckSettings, parse_check
-from groundrows.schemas.discoveryengine.messages import ApiVersion, Method, request_class
+from groundrows.schemas.discoveryengine.messages import ApiVersion, request_class
 from groundrows.schemas.names import camel
 from groundrows.schemas.question import Question, RecordSettings, parse_question
 from groundrows.schemas.record import Record
+from groundrows.schemas.service import Method
 from groundrows.transforms.generate.calling.conversation import turn_request
 from tests.contract.descriptors import Path, field_at, is_map, is_message, leaves, values_at
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from groundrows.schemas.discoveryengine.messages import ApiVersion, Method, response_class
+from groundrows.schemas.discoveryengine.messages import ApiVersion, response_class
+from groundrows.schemas.service import Method
 from tests.contract.descriptors import Path, field_at, is_map, leaves, values_at
 from tests.contract.flattened import ANSWER_TEXT, question_of, response_of, rows_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from groundrows.schemas.discoveryengine.messages import Method
+from groundrows.schemas.service import DISCOVERY_ENGINE, Method
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +16,12 @@ class CallSettings:
         endpoint: `HOST:PORT`.
         secure: Whether to use TLS and Application Default Credentials; False only on loopback.
         location: The API's location resource, `projects/P/locations/L`.
-        api_version: `v1`, `v1beta` or `v1alpha`, which is REST's alone.
+        api_version: The version of the service's API, such as `v1`.
         run_id: The run's name; scopes the budget and the search for duplicates.
         requests_per_minute: The limit over all workers, or None for no limit.
         rate_limiter: `local`, `sharded`, `redis://HOST:PORT/DB` or `envoy://HOST:PORT`.
         pacing_shards: How many shares the rate and the budget are cut into; 1 unless `sharded`.
-        max_in_flight: Calls out at once, a process.
+        max_in_flight: Maximum concurrent calls per worker process.
         batch_size: Questions looked up in the ledger at once.
         deadline_seconds: When an attempt is cut.
         max_attempts: Attempts a turn, the first included.
@@ -64,3 +64,4 @@ class CallSettings:
     method: Method = "generate"
     stream_answers: bool = False
     release_failed: bool = False
+    service: str = DISCOVERY_ENGINE

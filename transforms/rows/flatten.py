@@ -10,14 +10,15 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
-from google.protobuf.message import DecodeError
 
 from groundrows.schemas import ids
-from groundrows.schemas.discoveryengine.request import described
-from groundrows.schemas.jsontext import compact_json
+from groundrows.schemas.errors import UndecodableError
+from groundrows.schemas.jsontext import compact_json, writable
 from groundrows.schemas.outcome import Answer, Failure, Outcome, Skip
 from groundrows.schemas.question import Question
+from groundrows.schemas.response import Response
 from groundrows.schemas.rows import AnswerRow, ClaimSupportRow, FailureRow, Row, SupportChunkRow
+from groundrows.schemas.service import service_of
 from groundrows.transforms.counters import (
     ALREADY_ANSWERED,
     ANSWER_CHARACTERS,
@@ -29,8 +30,7 @@ from groundrows.transforms.counters import (
     TALLY,
     failures_by_code,
 )
-from groundrows.transforms.rows.candidate import Turn, candidate_rows, numbered
-from groundrows.transforms.rows.received import read_response, writable
+from groundrows.transforms.rows.answer_rows import Turn, candidate_rows
 
 ANSWER_TABLES = ("answers", "support_chunks", "claim_supports", "failures")
 """The tables that the outcome of a question has rows for."""
@@ -96,14 +96,14 @@ def flatten(outcome: Outcome, settings: FlattenSettings) -> Rows:
             continue
         try:
             response, turn = _read(outcome.question, answer, settings)
-        except DecodeError:
+        except UndecodableError:
             failure = failure or undecodable(outcome.question, answer)
             continue
         if not response.candidates:
             failure = failure or _no_answer(outcome.question, answer, "NO_CANDIDATES")
             continue
-        for index, candidate, warnings in numbered(response.candidates):
-            answer_row, chunk_rows, claim_rows = candidate_rows(turn, candidate, index, warnings)
+        for candidate in response.candidates:
+            answer_row, chunk_rows, claim_rows = candidate_rows(turn, candidate)
             answers.append(answer_row)
             chunks += chunk_rows
             claims += claim_rows
@@ -285,9 +285,10 @@ def _no_answer(question: Question, answer: Answer, code: str) -> Failure:
     )
 
 
-def _read(question: Question, answer: Answer, settings: FlattenSettings) -> tuple[Any, Turn]:
-    response, response_json, warnings = read_response(answer, keep=settings.keep_response)
-    asked = described(answer.request, answer.api_version)
+def _read(question: Question, answer: Answer, settings: FlattenSettings) -> tuple[Response, Turn]:
+    service = service_of(answer.service, answer.api_version)
+    response = service.read(answer, keep=settings.keep_response)
+    asked = service.asked(answer.request)
     request_json = asked.request_json
     if question.user_context is not None:  # sent beside the message, which has no field for it
         request_json = compact_json(
@@ -300,6 +301,6 @@ def _read(question: Question, answer: Answer, settings: FlattenSettings) -> tupl
         model_id=asked.model_id,
         asked_google=asked.asks_google,
         request_json=request_json,
-        response_json=response_json,
-        warnings=warnings,
+        response_json=response.json,
+        warnings=response.warnings,
     )

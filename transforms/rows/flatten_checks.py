@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import apache_beam as beam
-from google.protobuf.message import DecodeError
 
 from groundrows.schemas import ids
-from groundrows.schemas.discoveryengine.messages import request_class
-from groundrows.schemas.discoveryengine.request import request_json
+from groundrows.schemas.errors import UndecodableError
+from groundrows.schemas.jsontext import writable
 from groundrows.schemas.outcome import Answer, Failure, Outcome
 from groundrows.schemas.question import Question
+from groundrows.schemas.response import CheckResponse
 from groundrows.schemas.rows import FailureRow, GroundingCheckRow, Row
+from groundrows.schemas.service import check_service_of
 from groundrows.transforms.check import AnswerCheck
 from groundrows.transforms.counters import CHECKED, CHECKS, RECORDS
-from groundrows.transforms.rows.checked import Check, check_rows
+from groundrows.transforms.rows.check_rows import Check, check_rows
 from groundrows.transforms.rows.flatten import FlattenSettings, OutcomeCounters, failure_row, undecodable
-from groundrows.transforms.rows.received import read_response, writable
 
 CHECK_TABLES = ("grounding_checks", "failures")
 """The tables that the outcome of a check has rows for."""
@@ -55,7 +54,7 @@ def flatten_check(outcome: Outcome, settings: FlattenSettings) -> CheckRows:
     for answer in outcome.answers:  # one at most: a check has one turn
         try:
             response, check = _read(outcome.question, answer, settings)
-        except DecodeError:
+        except UndecodableError:
             failure = failure or undecodable(outcome.question, answer)
         else:
             rows += check_rows(check, response)
@@ -66,18 +65,18 @@ def flatten_check(outcome: Outcome, settings: FlattenSettings) -> CheckRows:
     )
 
 
-def _read(question: Question, answer: Answer, settings: FlattenSettings) -> tuple[Any, Check]:
-    response, response_json, warnings = read_response(answer, keep=settings.keep_response)
-    request: Any = request_class(answer.api_version, "check").FromString(answer.request)
-    spec = request.grounding_spec
+def _read(question: Question, answer: Answer, settings: FlattenSettings) -> tuple[CheckResponse, Check]:
+    service = check_service_of(answer.service, answer.api_version)
+    response = service.read_check(answer, question.turns[0], keep=settings.keep_response)
+    asked = service.asked_check(answer.request)
     if isinstance(question, AnswerCheck):
         question_id, turn_index = question.answered_id, question.answered_turn
         answer_id, candidate_index = question.question_id, question.candidate_index
-        chunk_indices: Any = question.chunk_indices
+        chunk_indices: Sequence[int] = question.chunk_indices
     else:
         question_id, turn_index, candidate_index = question.question_id, 0, 0
         answer_id = ids.answer_id(question_id, answer.request, question.api_version, 0, 0)
-        chunk_indices = range(len(request.facts))
+        chunk_indices = range(asked.fact_count)
     return response, Check(
         run_id=settings.run_id,
         question=question,
@@ -88,10 +87,10 @@ def _read(question: Question, answer: Answer, settings: FlattenSettings) -> tupl
         candidate_index=candidate_index,
         check_id=ids.check_id(answer_id, answer.request, question.api_version),
         chunk_indices=chunk_indices,
-        citation_threshold=spec.citation_threshold if spec.HasField("citation_threshold") else None,
-        request_json=request_json(answer.request, answer.api_version, "check"),
-        response_json=response_json,
-        warnings=warnings,
+        citation_threshold=asked.citation_threshold,
+        request_json=asked.request_json,
+        response_json=response.json,
+        warnings=response.warnings,
     )
 
 

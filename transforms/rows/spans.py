@@ -1,17 +1,13 @@
-"""Where an answer's claims stand in it.
-
-With an answer the service sends no offsets, only each claim's wording; with a check of it, offsets in bytes.
-"""
+"""Where an answer's claims stand in it, when a service sends only their wording."""
 
 from __future__ import annotations
 
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-Span = tuple[int, int]
-"""Start and end in characters (Unicode code points) of the answer, the end exclusive."""
+from groundrows.schemas.response import Span
 
 TINY = 4
 """A claim of fewer characters, or one without a letter or digit (`**`), matches almost anywhere."""
@@ -47,27 +43,6 @@ def locate(answer_text: str, claims: Sequence[str]) -> list[Span | None]:
                 cursor = tiny_cursor = span[1]
         spans.append(span)
     return spans
-
-
-def places_of(text: str, offsets: Iterable[int]) -> dict[int, int]:
-    """Return what each of these offsets in bytes (UTF-8) is in characters.
-
-    Those that lie neither between two characters nor at an end of the text are left out. The others are
-    counted from one to the next: an answer can have megabytes, and its claims are few.
-    """
-    data = text.encode()
-    places = {}
-    reached = place = 0
-    for offset in sorted({offset for offset in offsets if _is_between(data, offset)}):
-        place += len(data[reached:offset].decode())
-        reached = offset
-        places[offset] = place
-    return places
-
-
-def _is_between(data: bytes, offset: int) -> bool:
-    # A byte that goes on with a character, rather than begins one, starts with the bits 10.
-    return offset == len(data) or (0 <= offset < len(data) and data[offset] & 0b1100_0000 != 0b1000_0000)
 
 
 def coverage(length: int, spans: Sequence[Span]) -> float | None:

@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from groundrows.schemas.check import CheckSettings, check_request, parse_check
+from groundrows.schemas.check import CheckSettings, parse_check
+from groundrows.schemas.discoveryengine.check import check_request
 from groundrows.schemas.discoveryengine.messages import request_class
-from groundrows.schemas.discoveryengine.request import request_json, with_location
+from groundrows.schemas.discoveryengine.request import with_location
 from groundrows.schemas.errors import RecordError, RuleError
 from groundrows.schemas.question import Question
 from groundrows.schemas.record import Record
 from tests.support.bad_checks import BAD_CHECKS, checking
 from tests.support.bad_records import PARSE_CODES
+from tests.support.request_json import request_json
 
 LOCATION = "projects/p/locations/global"
 

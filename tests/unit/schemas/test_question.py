@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from groundrows.schemas.defaults import load_defaults
 from groundrows.schemas.discoveryengine.messages import request_class
-from groundrows.schemas.discoveryengine.request import request_json
 from groundrows.schemas.errors import RecordError
 from groundrows.schemas.jsontext import derived_id
 from groundrows.schemas.names import camel
 from groundrows.schemas.question import Question, RecordSettings, parse_question
 from groundrows.schemas.record import Record
+from tests.support.request_json import request_json
 
 SERVING_CONFIG = "projects/p/locations/global/collections/c/engines/e/servingConfigs/s"
 

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from groundrows.schemas.defaults import load_defaults
-from groundrows.schemas.discoveryengine.request import request_json
 from groundrows.schemas.errors import RecordError
 from groundrows.schemas.question import RecordSettings, parse_question
 from groundrows.schemas.record import Record
+from tests.support.request_json import request_json
 
 SEARCH = {"searchSource": {"servingConfig": "s"}}
 GOOGLE = {"googleSearchSource": {}}

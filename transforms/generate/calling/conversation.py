@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from groundrows.schemas.discoveryengine.messages import response_class
-from groundrows.schemas.discoveryengine.request import next_turn_request, with_instruction, with_location
 from groundrows.schemas.outcome import Answer
 from groundrows.schemas.question import Question
-from groundrows.transforms.rows.candidate import numbered, text_of
+from groundrows.schemas.service import service_of
 
 
 def turn_request(question: Question, answers: Sequence[Answer], location: str) -> bytes:
@@ -25,33 +22,28 @@ def turn_request(question: Question, answers: Sequence[Answer], location: str) -
 
 def request_after(question: Question, said: Sequence[str], location: str) -> bytes:
     """The request for the turn after those that the model answered with `said`; see `turn_request`."""
-    request = question.request
-    if said:
-        history = list(zip(question.turns, said, strict=False))
-        request = next_turn_request(request, question.api_version, history, question.turns[len(said)])
-    instruction = question.instructions[len(said)] if question.instructions else None
-    if instruction is not None:
-        request = with_instruction(request, question.api_version, instruction)
-    return with_location(request, question.api_version, location, question.method)
+    turn = len(said)
+    return service_of(question.service, question.api_version).turn_request(
+        question.request,
+        question.method,
+        location,
+        history=list(zip(question.turns, said, strict=False)),
+        text=question.turns[turn],
+        instruction=question.instructions[turn] if question.instructions else None,
+    )
 
 
 def is_over(question: Question, answers: Sequence[Answer]) -> bool:
     """Whether nothing is left to ask: every turn is answered, or the last response answers nothing."""
     if len(answers) == len(question.turns):
         return True
-    return bool(answers) and not _candidates(answers[-1])
-
-
-def _candidates(answer: Answer) -> Sequence[Any]:
-    candidates: Sequence[Any] = response_class(answer.api_version).FromString(answer.response).candidates
-    return candidates
+    return bool(answers) and _said(answers[-1]) is None
 
 
 def answer_text(answer: Answer) -> str:
-    """The text of the candidate that rows number 0: what the history says the model answered.
+    """The text of the candidate that rows number 0: what the history says the model answered."""
+    return _said(answer) or ""
 
-    It need not come first. A stream's candidates are put in order, so that by place the history would depend
-    on how the answer came.
-    """
-    texts = {index: text_of(candidate) for index, candidate, _ in numbered(_candidates(answer))}
-    return texts.get(0, "")
+
+def _said(answer: Answer) -> str | None:
+    return service_of(answer.service, answer.api_version).said(answer)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from groundrows.schemas.discoveryengine.messages import request_class
 from groundrows.schemas.outcome import Answer
 from groundrows.schemas.question import Question
+from groundrows.schemas.service import service_of
 from groundrows.transforms.generate.calling.answered import Delivered
 from groundrows.transforms.generate.calling.attempts import Success
 from groundrows.transforms.generate.calling.conversation import is_over, turn_request
@@ -74,14 +74,10 @@ def _streamed(question: Question, settings: CallSettings) -> bool:
 
 
 def model_of(job: Job) -> str:
-    """The model that a job's request asks for; empty when it leaves the choice to the service.
-
-    Parsing the request for it costs a microsecond, unless it carries many facts.
-    """
+    """The model that a job's request asks for; empty when it leaves the choice to the service."""
     if job.question.method == "check":
         return ""
-    model: str = request_class(job.question.api_version).FromString(job.request).generation_spec.model_id
-    return model
+    return service_of(job.question.service, job.question.api_version).model_of(job.request)
 
 
 def question_key(question: Question) -> bytes:
@@ -186,4 +182,5 @@ def answer_of(job: Job, got: Entry | Success, settings: CallSettings, *, from_le
         method=job.question.method,
         first_part_ms=reply.first_part_ms,
         unread_json=reply.unread_json,
+        service=job.question.service,
     )

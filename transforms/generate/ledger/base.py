@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from groundrows.schemas.discoveryengine.messages import Method
+from groundrows.schemas.service import Method
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundrows.pipeline.emulator.process import running_emulator
-from groundrows.pipeline.run.survey import Surveyor, text_characters
+from groundrows.pipeline.run.survey import Surveyor
 from groundrows.schemas.discoveryengine.messages import request_class
+from groundrows.schemas.discoveryengine.request import text_characters
 from groundrows.schemas.question import RecordSettings
 from groundrows.schemas.record import Record
 from groundrows.transforms.generate.ledger.memory import MemoryLedger

@@ -6,16 +6,12 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from groundrows.schemas.discoveryengine.messages import request_class
-from groundrows.schemas.discoveryengine.request import (
-    Asked,
-    described,
-    next_turn_request,
-    request_json,
-    with_location,
-)
+from groundrows.schemas.discoveryengine.request import described, next_turn_request, with_location
 from groundrows.schemas.jsontext import ordered_json
 from groundrows.schemas.question import Question, RecordSettings, parse_question
 from groundrows.schemas.record import Record
+from groundrows.schemas.service import Asked
+from tests.support.request_json import request_json
 
 LOCATION = "projects/p/locations/eu"
 

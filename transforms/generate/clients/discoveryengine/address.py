@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from groundrows.schemas.discoveryengine.messages import Method, request_class
+from groundrows.schemas.discoveryengine.messages import request_class
 from groundrows.schemas.discoveryengine.request import with_location
+from groundrows.schemas.service import Method
 from groundrows.transforms.generate.settings import CallSettings
 
 _FIELDS: dict[Method, str] = {"generate": "location", "check": "grounding_config"}

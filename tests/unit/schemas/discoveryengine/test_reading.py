@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from groundrows.schemas.discoveryengine.messages import response_class
-from groundrows.transforms.rows.values import score_of
+from groundrows.schemas.service import DISCOVERY_ENGINE, service_of
+from tests.contract.flattened import answer_to, question_of, response_of
 
 FLOAT = struct.Struct("<f")
 
 
 def scored(value: float) -> float | None:
     """The score of a candidate that was sent with `value`."""
-    message: Any = response_class("v1")()
-    candidate = message.candidates.add(grounding_score=value)
-    warnings: list[str] = []
-    score = score_of(candidate, "grounding_score", warnings)
-    assert warnings == []
-    return score
+    message = response_of("v1")
+    message.candidates.add(grounding_score=value)
+    answer = answer_to(question_of("v1", "generate"), message)
+    response = service_of(DISCOVERY_ENGINE, "v1").read(answer, keep=False)
+    assert response.warnings == ()
+    (candidate,) = response.candidates
+    assert candidate.warnings == ()
+    return candidate.score
 
 
 def as_float(value: float) -> float:

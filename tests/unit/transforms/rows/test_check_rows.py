@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from groundrows.schemas.check import check_request
+from groundrows.schemas.discoveryengine.check import check_request
 from groundrows.schemas.question import Question
 from groundrows.schemas.rows import CitedChunk, GroundingCheckRow
 from tests.contract.flattened import NOON, of_an_answer, question_of, response_of, rows_of
