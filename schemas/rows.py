@@ -1,4 +1,4 @@
-"""The rows of the five tables, and the check every row passes before it may reach a file.
+"""The rows of the tables, and the check every row passes before it may reach a file.
 
 A sink stops the whole job at a value that does not fit (or, worse, drops or reshapes it without a word), so
 each row is checked against its `.avsc` as it is encoded.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, TypeVar, dataclass_transform
+from typing import ClassVar, TypeVar, dataclass_transform, get_args
 
+from groundrows.schemas.avsc import schema_of
 from groundrows.schemas.encoding import MisfitError, Put, record_put, row_put
 from groundrows.schemas.errors import RowError
-from groundrows.schemas.tables import SCHEMAS
 
 _R = TypeVar("_R")
 
@@ -260,7 +260,7 @@ def _misfit(row: Row) -> RowError:
             getattr(row, "TABLE", "row"), "*", f"is a {kind.__name__}, which is not a row of any table"
         )
     try:
-        record_put(kind, SCHEMAS[row.TABLE], _RECORDS)(row, bytearray())
+        record_put(kind, schema_of(row.TABLE), _RECORDS)(row, bytearray())
     except MisfitError as misfit:
         return RowError(row.TABLE, misfit.path.removeprefix("."), misfit.problem)
     raise AssertionError(f"a row of {row.TABLE} was refused for no reason")
@@ -275,7 +275,4 @@ _RECORDS: dict[str, type] = {
     "groundrows.Video": Video,
     "groundrows.CitedChunk": CitedChunk,
 }
-_PUTS: dict[type, Put] = {
-    row: row_put(SCHEMAS[row.TABLE], _RECORDS)
-    for row in (AnswerRow, SupportChunkRow, ClaimSupportRow, GroundingCheckRow, FailureRow)
-}
+_PUTS: dict[type, Put] = {row: row_put(schema_of(row.TABLE), _RECORDS) for row in get_args(Row)}

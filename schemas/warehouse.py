@@ -9,25 +9,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from groundrows.schemas.errors import ShapeError
 from groundrows.schemas.rows import Row
-from groundrows.schemas.tables import SCHEMAS
-
-TIME_COLUMNS = ("answered_at", "failed_at", "checked_at")
-"""Every table has one of these, which partitions it."""
-
-CLUSTERED_BY = "question_id"
-
-ROW_KEYS: Mapping[str, tuple[str, ...]] = {
-    "answers": ("answer_id", "answered_at"),
-    "support_chunks": ("answer_id", "answered_at", "chunk_index"),
-    "claim_supports": ("answer_id", "answered_at", "claim_index", "chunk_index"),
-    "grounding_checks": ("check_id", "checked_at", "claim_index"),
-    "failures": ("failure_id", "run_id"),
-}
-"""By table, the columns that tell a row from all others but its own repetition."""
+from groundrows.schemas.tables import TABLES
 
 Column = dict[str, Any]
 """A column as BigQuery's REST interface has it: `name`, `type`, `mode`; some also `description`, `fields`."""
@@ -56,15 +43,14 @@ def columns(schema: Mapping[str, Any]) -> list[Column]:
 
 def table_schema(table: str) -> dict[str, list[Column]]:
     """A table's schema as BigQuery takes it."""
-    return {"fields": columns(SCHEMAS[table])}
+    return {"fields": columns(TABLES[table].schema)}
 
 
 def table_layout(table: str) -> dict[str, Any]:
     """How BigQuery lays a table out: a partition for each day of its time column; clustered."""
-    names = {field["name"] for field in SCHEMAS[table]["fields"]}
-    column = next(column for column in TIME_COLUMNS if column in names)
-    by_time = {"type": "DAY", "field": column}
-    return {"timePartitioning": by_time, "clustering": {"fields": [CLUSTERED_BY]}}
+    declared = TABLES[table]
+    by_time = {"type": "DAY", "field": declared.time_column}
+    return {"timePartitioning": by_time, "clustering": {"fields": list(declared.clustered_by)}}
 
 
 def merged(there: Sequence[Column], ours: Sequence[Column], within: str = "") -> list[Column]:
@@ -108,13 +94,14 @@ def check_layout(there: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     wanted = ours["timePartitioning"]
     if any(partitioned.get(name) != wanted.get(name) for name in ("type", "field")):
         raise ShapeError(f"it should have a partition for each day of {wanted['field']}")
-    if there.get("clustering", {}).get("fields") != ours["clustering"]["fields"]:
-        raise ShapeError(f"it should be clustered by {CLUSTERED_BY}")
+    clustered_by = ours["clustering"]["fields"]
+    if there.get("clustering", {}).get("fields") != clustered_by:
+        raise ShapeError(f"it should be clustered by {', '.join(clustered_by)}")
 
 
 def row_dict(row: Row) -> dict[str, Any]:
     """A row as a dictionary in the shape of its table's columns; times stay datetimes, bytes stay bytes."""
-    converted: dict[str, Any] = _CONVERT[row.TABLE](row)
+    converted: dict[str, Any] = _row_converter(row.TABLE)(row)
     return converted
 
 
@@ -126,7 +113,7 @@ def json_row(row: Row) -> dict[str, Any]:
 
 def row_id(table: str, row: Mapping[str, Any]) -> str:
     """What a row, a dictionary, shares with itself delivered once more, and with no other of its table."""
-    return "/".join(str(row[column]) for column in ROW_KEYS[table])
+    return "/".join(str(row[column]) for column in TABLES[table].key)
 
 
 def _json_value(value: Any) -> Any:
@@ -225,4 +212,6 @@ def _record_converter(kind: Mapping[str, Any]) -> _Convert:
     return convert
 
 
-_CONVERT = {table: _record_converter(schema) for table, schema in SCHEMAS.items()}
+@cache
+def _row_converter(table: str) -> _Convert:
+    return _record_converter(TABLES[table].schema)

@@ -19,7 +19,7 @@ from groundrows.pipeline.options.plan import plan_parser
 from groundrows.pipeline.options.replay import replay_parser
 from groundrows.pipeline.options.report import report_parser
 from groundrows.pipeline.options.run import run_parser
-from groundrows.schemas.tables import SCHEMAS, TABLES
+from groundrows.schemas.tables import TABLES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -106,7 +106,7 @@ def tables_page() -> str:
         "Each is a directory of Avro files below `--output`, and a table below `--bigquery_dataset`.",
     ]
     for table in TABLES:
-        schema = SCHEMAS[table]
+        schema = TABLES[table].schema
         lines += ["", f"## {table}", "", schema["doc"], "", "| column | type | meaning |", "|---|---|---|"]
         lines += _columns(schema, "")
     return "\n".join(lines) + "\n"

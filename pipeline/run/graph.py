@@ -18,14 +18,14 @@ from groundrows.pipeline.sources.messages import ReadQuestions
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.question import RecordSettings
-from groundrows.schemas.tables import TABLES
+from groundrows.schemas.tables import TABLES, tables_made_by
 from groundrows.transforms import parse
 from groundrows.transforms.check import CheckAnswers
 from groundrows.transforms.generate.settings import CallSettings
 from groundrows.transforms.generate.stage import GenerateAnswers
 from groundrows.transforms.parse import ParseChecks, ParseQuestions
-from groundrows.transforms.rows.flatten import ANSWER_TABLES, FailureRows, FlattenOutcomes, FlattenSettings
-from groundrows.transforms.rows.flatten_checks import CHECK_TABLES, FlattenChecks
+from groundrows.transforms.rows.flatten import FailureRows, FlattenOutcomes, FlattenSettings
+from groundrows.transforms.rows.flatten_checks import FlattenChecks
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +133,22 @@ def add_steps(records: Any, read_failures: Any | None, plan: Plan) -> None:
     rows = outcomes | "Flatten" >> flatten
 
     groups = {"": rows}
-    tables: dict[str, Sequence[str]] = {"": CHECK_TABLES if alone else ANSWER_TABLES}
+    tables: dict[str, Sequence[str]] = {"": tables_made_by("checks" if alone else "outcomes")}
     if plan.checks is not None:
         checked = outcomes | "Check" >> CheckAnswers(plan.checks, plan.citation_threshold)
         for which, checks in checked.items():
             flattened = checks | f"Flatten {which} checks" >> FlattenChecks(plan.rows, alone=False)
             groups[f" {which} checks"] = flattened
-            tables[f" {which} checks"] = CHECK_TABLES
+            tables[f" {which} checks"] = tables_made_by("checks")
     for stage, failures in (("read", read_failures), ("parse", parsed[parse.FAILURES])):
         if failures is not None:
             failed = failures | f"Rows of {stage} failures" >> FailureRows(plan.rows.run_id)
             each = failed | f"Each {stage} failure" >> beam.Map(lambda row: (row,))
             groups[f" {stage} failures"] = each
-            tables[f" {stage} failures"] = ("failures",)
+            tables[f" {stage} failures"] = tables_made_by("records")
     if plan.stream is not None:
         groups = {"": tuple(groups.values()) | "Together" >> beam.Flatten()}
-        tables = {"": TABLES}
+        tables = {"": tuple(TABLES)}
     elif not alone:
         rows | "Quantiles" >> WriteQuantiles(plan.output)
     for which, each in groups.items():

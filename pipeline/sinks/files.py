@@ -25,7 +25,7 @@ from fastavro.write import Writer
 from groundrows.pipeline.storage.files import make_directory, move, open_for_writing
 from groundrows.pipeline.storage.output import STAGING, Output
 from groundrows.schemas.rows import Row, encode
-from groundrows.schemas.tables import SCHEMAS, TABLES
+from groundrows.schemas.tables import TABLES
 from groundrows.transforms.counters import ROWS
 
 # The codec every reader has, BigQuery's loads included.
@@ -66,7 +66,7 @@ class RowFile:
         self.path = path
         self.rows = 0
         self._file = open_for_writing(path)
-        self._writer = Writer(self._file, SCHEMAS[table], codec=CODEC)
+        self._writer = Writer(self._file, TABLES[table].schema, codec=CODEC)
         self._block = bytearray()
         self._block_rows = 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +127,7 @@ class WriteToWarehouse(beam.PTransform):
         dataset: str,
         temp_location: str | None = None,
         insert: bool | None = None,
-        tables: Sequence[str] = TABLES,
+        tables: Iterable[str] = TABLES,
     ) -> None:
         super().__init__()
         self._dataset = dataset_of(dataset)

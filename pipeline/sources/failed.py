@@ -13,7 +13,7 @@ from fastavro.write import Writer
 from groundrows.pipeline.sinks.files import CODEC
 from groundrows.pipeline.storage.files import column_rows, open_for_writing
 from groundrows.schemas.ids import hashed_id
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 
 _TABLES = """
 CREATE TABLE failed (
@@ -104,8 +104,8 @@ class FailedRecords:
         wanted = self._db.execute("SELECT place FROM chosen ORDER BY place")
         following = wanted.fetchone()
         with open_for_writing(path) as file:
-            writer = Writer(file, SCHEMAS["failures"], codec=CODEC)
-            for place, row in enumerate(_rows(self._files, SCHEMAS["failures"])):
+            writer = Writer(file, TABLES["failures"].schema, codec=CODEC)
+            for place, row in enumerate(_rows(self._files, TABLES["failures"].schema)):
                 if following is not None and place == following[0]:
                     writer.write(row)
                     following = wanted.fetchone()
@@ -116,7 +116,7 @@ class FailedRecords:
         self._db.close()
 
     def _note_failures(self) -> None:
-        for place, row in enumerate(_rows(self._files, SCHEMAS["failures"])):
+        for place, row in enumerate(_rows(self._files, TABLES["failures"].schema)):
             self.found += 1
             # What failed to be read is no record: of a line too long, say, the row holds the beginning.
             if not row["record"] or row["stage"] == "read":

@@ -142,7 +142,7 @@ def publish(batch: Output, where: Output) -> None:
 
     Answers come after what belongs to them.
     """
-    for table in reversed(TABLES):
+    for table in reversed(tuple(TABLES)):
         files = batch.table_files(table)
         if not files:
             continue

@@ -23,7 +23,7 @@ from groundrows.schemas.rows import (
     SupportChunkRow,
     encode,
 )
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 from tests.benchmarks.tools import ROOT, Table, verdict
 from tests.support.made import answer, failure
 
@@ -90,7 +90,7 @@ def _write(output: Path, table: str, count: int, templates: list[bytes], per_ans
     for start in range(0, count, ROWS_PER_FILE):
         path = output / table / f"{table}-{start:09d}.avro"
         with path.open("wb") as file:
-            writer = Writer(file, SCHEMAS[table], codec="deflate", compression_level=1)
+            writer = Writer(file, TABLES[table].schema, codec="deflate", compression_level=1)
             block, rows = bytearray(), 0
             for number in range(start, min(start + ROWS_PER_FILE, count)):
                 own = b"%032x" % (number // per_answer)

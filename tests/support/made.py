@@ -18,7 +18,7 @@ from groundrows.schemas.rows import (
     Row,
     SupportChunkRow,
 )
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 from tests.support.read_back import as_read
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -144,5 +144,5 @@ def failure(**changes: Any) -> FailureRow:
 def write_rows(path: Path, rows: Iterable[Row], table: str = "answers") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        fastavro.writer(file, SCHEMAS[table], [as_read(row) for row in rows])
+        fastavro.writer(file, TABLES[table].schema, [as_read(row) for row in rows])
     return path

@@ -7,13 +7,13 @@ from typing import Any
 import fastavro
 
 from groundrows.schemas.rows import Row, encode
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 
 
 def read_back(row: Row) -> dict[str, Any]:
     """The row, encoded by us and read by fastavro; nothing is left over."""
     data = BytesIO(encode(row))
-    read: Any = fastavro.schemaless_reader(data, SCHEMAS[row.TABLE], None)
+    read: Any = fastavro.schemaless_reader(data, TABLES[row.TABLE].schema, None)
     assert not data.read(), f"bytes behind a row of {row.TABLE}"
     return dict(read)
 

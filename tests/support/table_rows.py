@@ -12,7 +12,7 @@ from groundrows.schemas.rows import (
     GroundingCheckRow,
     SupportChunkRow,
 )
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 _PLAIN: dict[str, Any] = {"string": "", "bytes": b"", "boolean": False, "int": 0, "long": 0, "double": 0.0}
@@ -43,7 +43,7 @@ def failure(**columns: Any) -> FailureRow:
 
 
 def _row(kind: Any, columns: dict[str, Any]) -> Any:
-    empty = {field["name"]: _empty(field["type"]) for field in SCHEMAS[kind.TABLE]["fields"]}
+    empty = {field["name"]: _empty(field["type"]) for field in TABLES[kind.TABLE].schema["fields"]}
     return kind(**{**empty, **columns})
 
 

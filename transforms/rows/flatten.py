@@ -19,6 +19,7 @@ from groundrows.schemas.question import Question
 from groundrows.schemas.response import Response
 from groundrows.schemas.rows import AnswerRow, ClaimSupportRow, FailureRow, Row, SupportChunkRow
 from groundrows.schemas.service import service_of
+from groundrows.schemas.tables import tables_made_by
 from groundrows.transforms.counters import (
     ALREADY_ANSWERED,
     ANSWER_CHARACTERS,
@@ -31,9 +32,6 @@ from groundrows.transforms.counters import (
     failures_by_code,
 )
 from groundrows.transforms.rows.answer_rows import Turn, candidate_rows
-
-ANSWER_TABLES = ("answers", "support_chunks", "claim_supports", "failures")
-"""The tables that the outcome of a question has rows for."""
 
 
 def utc_now() -> datetime:
@@ -167,11 +165,11 @@ class FlattenAnswers(beam.PTransform):
         self._settings = settings
 
     def expand(self, outcomes: beam.PCollection[Outcome]) -> Any:
-        """Return the tagged outputs, one for each of `ANSWER_TABLES`."""
+        """Return the tagged outputs, one for each table that outcomes of questions have rows for."""
         return (
             outcomes
             | FlattenOutcomes(self._settings)
-            | "ByTable" >> beam.FlatMap(_by_table).with_outputs(*ANSWER_TABLES)
+            | "ByTable" >> beam.FlatMap(_by_table).with_outputs(*tables_made_by("outcomes"))
         )
 
 

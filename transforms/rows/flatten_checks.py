@@ -20,9 +20,6 @@ from groundrows.transforms.counters import CHECKED, CHECKS, RECORDS
 from groundrows.transforms.rows.check_rows import Check, check_rows
 from groundrows.transforms.rows.flatten import FlattenSettings, OutcomeCounters, failure_row, undecodable
 
-CHECK_TABLES = ("grounding_checks", "failures")
-"""The tables that the outcome of a check has rows for."""
-
 
 @dataclass(frozen=True, slots=True)
 class CheckRows:

@@ -10,7 +10,7 @@ import fastavro
 
 from groundrows.pipeline.sources.formats.items import Item
 from groundrows.schemas.record import Record
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 
 
 def read_failure_rows(stream: BinaryIO, path: str) -> Iterator[Item]:
@@ -21,7 +21,7 @@ def read_failure_rows(stream: BinaryIO, path: str) -> Iterator[Item]:
     Raises:
         Exception: fastavro's, of many types, when the file is not Avro, is corrupt, or is another table's.
     """
-    for row in fastavro.reader(stream, reader_schema=SCHEMAS["failures"]):
+    for row in fastavro.reader(stream, reader_schema=TABLES["failures"].schema):
         yield Record(row["record"], row["origin"], (*row["history"], history_line(row)))
 
 

@@ -24,7 +24,7 @@ from groundrows.schemas.rows import (
     Website,
     encode,
 )
-from groundrows.schemas.tables import SCHEMAS, TABLES
+from groundrows.schemas.tables import TABLES
 from tests.support.read_back import as_read, read_back
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -136,7 +136,7 @@ ROWS: list[Row] = [ANSWER, CHUNK, CLAIM, CHECK, FAILURE]
 @pytest.mark.parametrize("row", ROWS, ids=TABLES)
 def test_a_row_has_the_fields_of_its_schema_in_their_order(row: Row) -> None:
     names = [field.name for field in dataclasses.fields(row)]
-    assert names == [field["name"] for field in SCHEMAS[row.TABLE]["fields"]]
+    assert names == [field["name"] for field in TABLES[row.TABLE].schema["fields"]]
 
 
 def test_nested_records_have_the_fields_of_their_schemas_in_their_order() -> None:
@@ -152,7 +152,7 @@ def test_nested_records_have_the_fields_of_their_schemas_in_their_order() -> Non
     ]
     checked = 0
     for row, name in nested:
-        schemas = {field["name"]: field["type"] for field in SCHEMAS[row.TABLE]["fields"]}
+        schemas = {field["name"]: field["type"] for field in TABLES[row.TABLE].schema["fields"]}
         pending = [(getattr(row, name)[0], schemas[name]["items"])]
         while pending:
             record, schema = pending.pop()
@@ -169,7 +169,8 @@ def test_nested_records_have_the_fields_of_their_schemas_in_their_order() -> Non
 
 
 def test_there_is_a_row_class_for_every_table() -> None:
-    assert tuple(row.TABLE for row in ROWS) == TABLES
+    assert tuple(row.TABLE for row in ROWS) == tuple(TABLES)
+    assert tuple(type(row) for row in ROWS) == tuple(table.row for table in TABLES.values())
 
 
 @pytest.mark.parametrize("row", ROWS, ids=TABLES)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from groundrows.schemas.tables import SCHEMAS, TABLES
+from groundrows.schemas.tables import TABLES
 
 PLAIN = {"string", "bytes", "boolean", "int", "long", "double"}
 KEYS = ["run_id", "question_id", "turn_index"]
@@ -76,7 +76,7 @@ def assert_loadable(type_: Any, where: str, *, in_array: bool = False) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_the_schema_is_named_after_its_table(table: str) -> None:
-    assert SCHEMAS[table]["name"] == f"groundrows.{table}"
+    assert TABLES[table].schema["name"] == f"groundrows.{table}"
     assert raw(table)["namespace"] == "groundrows"
 
 

@@ -12,9 +12,8 @@ from apache_beam.io.gcp.bigquery_avro_tools import get_record_schema_from_dict_t
 
 from groundrows.schemas.errors import ShapeError
 from groundrows.schemas.rows import CitedChunk, Image, ImageFile, Retrieval
-from groundrows.schemas.tables import SCHEMAS, TABLES
+from groundrows.schemas.tables import TABLES
 from groundrows.schemas.warehouse import (
-    ROW_KEYS,
     Column,
     check_layout,
     columns,
@@ -166,9 +165,9 @@ def test_values() -> None:
 
 
 def test_every_table_has_a_key_of_its_columns() -> None:
-    assert set(ROW_KEYS) == set(TABLES)
-    for table, key in ROW_KEYS.items():
-        assert set(key) <= {field["name"] for field in SCHEMAS[table]["fields"]}
+    for table in TABLES.values():
+        assert table.key
+        assert set(table.key) <= {field["name"] for field in table.schema["fields"]}
 
 
 def test_row_ids() -> None:

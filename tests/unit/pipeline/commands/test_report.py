@@ -15,7 +15,7 @@ import pytest
 from groundrows.pipeline.commands.report import main
 from groundrows.pipeline.report.read import opened
 from groundrows.schemas.errors import UsageError
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 from tests.support.cloud import cloud_storage
 from tests.support.made import NOON, answer, failure
 from tests.support.report_runs import check, chunk, marked_answer, run_json, support, write_run
@@ -235,7 +235,7 @@ def test_a_run_of_checks_is_reported(here, tmp_path):
 def test_files_of_an_older_version_are_read(here, tmp_path):
     """Their tables lack a column, and one of the tables."""
     directory = write_run(tmp_path / "run", ROWS, calls=4)
-    schema = json.loads(json.dumps(SCHEMAS["answers"]))
+    schema = json.loads(json.dumps(TABLES["answers"].schema))
     schema["fields"] = [each for each in schema["fields"] if each["name"] != "first_part_ms"]
     (path,) = (directory / "answers").iterdir()
     rows = list(fastavro.reader(BytesIO(path.read_bytes())))

@@ -13,7 +13,7 @@ from groundrows.pipeline.run import append
 from groundrows.pipeline.run.append import answered_turns, note_answered
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.errors import UsageError
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 from groundrows.transforms.generate.calling.answered import AnsweredTurns, turn_name
 from tests.support.made import answer, chunk, failure, grounding_check, write_rows
 from tests.support.read_back import as_read
@@ -120,7 +120,7 @@ def test_only_three_columns_are_decoded(tmp_path: Path) -> None:
     # An answer's text that is no UTF-8 would fail if it were decoded into a string.
     good = as_read(answer(question_id="q", answer_text="WXYZ"))
     with (tmp_path / "a.avro").open("wb") as file:
-        fastavro.writer(file, SCHEMAS["answers"], [good], codec="null")
+        fastavro.writer(file, TABLES["answers"].schema, [good], codec="null")
     body = (tmp_path / "a.avro").read_bytes()
     assert body.count(b"WXYZ") == 1
     (tmp_path / "a.avro").write_bytes(body.replace(b"WXYZ", b"\xff\xff\xff\xff"))

@@ -21,7 +21,7 @@ from groundrows.pipeline.sinks.files import RowFile, WriteRows, ensure_every_tab
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.errors import RowError
 from groundrows.schemas.rows import Row
-from groundrows.schemas.tables import SCHEMAS, TABLES
+from groundrows.schemas.tables import TABLES
 from groundrows.transforms.counters import ROWS
 from tests.support.made import answer, failure
 from tests.support.tools import rows
@@ -87,7 +87,7 @@ def test_the_schema_and_the_codec_are_in_the_file(where: Output) -> None:
     with path.open("rb") as file:
         reader = fastavro.reader(file)
         assert reader.metadata["avro.codec"] == "deflate"
-        assert fastavro.parse_schema(reader.writer_schema)["fields"] == SCHEMAS["failures"]["fields"]
+        assert fastavro.parse_schema(reader.writer_schema)["fields"] == TABLES["failures"].schema["fields"]
         assert [row["record"] for row in reader] == [b"{}"]
 
 
@@ -280,7 +280,7 @@ def test_a_table_without_rows_gets_a_file_that_shows_its_columns(where: Output) 
         with (Path(where.table(table)) / files(where, table)[0]).open("rb") as file:
             reader = fastavro.reader(file)
             assert [field["name"] for field in reader.writer_schema["fields"]] == [
-                field["name"] for field in SCHEMAS[table]["fields"]
+                field["name"] for field in TABLES[table].schema["fields"]
             ]
             assert len(list(reader)) == (table == "failures")
     assert staged(where) == []

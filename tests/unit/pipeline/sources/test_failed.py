@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
 from groundrows.schemas.errors import UsageError
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 from tests.unit.pipeline.sources.formats.test_failure_rows import ROW
 
 ALL = FailureFilter(only_retryable=False, codes=None, max_generations=5)
@@ -54,7 +54,7 @@ ANSWERS = {
     "name": "groundrows.answers",
     "fields": [
         field
-        for field in SCHEMAS["answers"]["fields"]
+        for field in TABLES["answers"].schema["fields"]
         if field["name"] in ("run_id", "question_id", "turn_index", "answered_at")
     ],
 }
@@ -63,7 +63,7 @@ CHECKS = {
     "name": "groundrows.grounding_checks",
     "fields": [
         field
-        for field in SCHEMAS["grounding_checks"]["fields"]
+        for field in TABLES["grounding_checks"].schema["fields"]
         if field["name"] in ("run_id", "question_id", "turn_index", "checked_at")
     ],
 }
@@ -92,7 +92,9 @@ def chosen(
     wanted: FailureFilter = ALL,
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """The rows chosen from these files of failures, and what was left out, zeros apart."""
-    paths = [written(directory / f"{n}.avro", SCHEMAS["failures"], rows) for n, rows in enumerate(files)]
+    paths = [
+        written(directory / f"{n}.avro", TABLES["failures"].schema, rows) for n, rows in enumerate(files)
+    ]
     answered = [written(directory / "answers.avro", ANSWERS, answers)]
     checked = [written(directory / "checks.avro", CHECKS, checks)]
     with closing(FailedRecords(paths, answered, checked, wanted)) as failed:

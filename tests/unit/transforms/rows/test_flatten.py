@@ -18,8 +18,8 @@ from groundrows.schemas.discoveryengine.messages import request_class, response_
 from groundrows.schemas.outcome import Answer, Failure, Outcome
 from groundrows.schemas.question import Question
 from groundrows.schemas.rows import AnswerRow, Image, ImageFile, Retrieval, Video, Website, encode
+from groundrows.schemas.tables import tables_made_by
 from groundrows.transforms.rows.flatten import (
-    ANSWER_TABLES,
     FailureRows,
     FlattenAnswers,
     FlattenSettings,
@@ -810,7 +810,7 @@ def test_outcomes_become_tagged_rows_and_each_counts_once() -> None:
     ]
     pipeline = beam.Pipeline()
     rows = pipeline | beam.Create(outcomes) | FlattenAnswers(SETTINGS)
-    for table in ANSWER_TABLES:
+    for table in tables_made_by("outcomes"):
         expected = [row for outcome in outcomes for row in flatten(outcome, SETTINGS) if table == row.TABLE]
         assert expected, f"the outcomes give rows for {table}"
         assert_that(rows[table], equal_to(expected), label=table)

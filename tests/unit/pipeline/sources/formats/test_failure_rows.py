@@ -9,7 +9,7 @@ import pytest
 
 from groundrows.pipeline.sources.formats.failure_rows import history_line, read_failure_rows
 from groundrows.schemas.record import Record
-from groundrows.schemas.tables import SCHEMAS
+from groundrows.schemas.tables import TABLES
 
 ROW: dict[str, Any] = {
     "run_id": "r",
@@ -40,7 +40,7 @@ def avro(schema: Any, *rows: dict[str, Any]) -> io.BytesIO:
 
 def test_a_row_is_its_record_from_its_first_origin_with_a_line_more_of_history() -> None:
     again = {**ROW, "code": "INTERNAL", "attempts": 1, "generation": 1, "history": [LINE]}
-    assert list(read_failure_rows(avro(SCHEMAS["failures"], ROW, again), "failures.avro")) == [
+    assert list(read_failure_rows(avro(TABLES["failures"].schema, ROW, again), "failures.avro")) == [
         Record(ROW["record"], "a.csv:7", (LINE,)),
         Record(ROW["record"], "a.csv:7", (LINE, "2026-11-29T20:00:00Z generate INTERNAL after 1 attempt")),
     ]
@@ -57,7 +57,7 @@ def test_rows_of_a_version_without_history_are_read() -> None:
         "name": "groundrows.failures",
         "fields": [
             {"name": field["name"], "type": field["type"]}
-            for field in SCHEMAS["failures"]["fields"]
+            for field in TABLES["failures"].schema["fields"]
             if field["name"] not in ("history", "generation")
         ],
     }
