@@ -35,6 +35,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"    {SERVICES[name].install}")
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Compressed bytes hold the time or chance; the processes of a run in parallel must name a test alike."""
+    if isinstance(val, bytes) and not (val.isascii() and val.decode().isprintable()):
+        return argname
+    return None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if exitstatus == pytest.ExitCode.OK and run_must_fail(missed()):
