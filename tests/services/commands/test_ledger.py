@@ -197,7 +197,7 @@ def test_a_ledger_stays_as_it_was_and_usable_after_a_killed_run(
     # The process ends without closing the file: everything is in the write-ahead log still.
     program = (
         "import os, sys\n"
-        "from tests.unit.pipeline.commands.test_ledger import ENTRIES\n"
+        "from tests.services.commands.test_ledger import ENTRIES\n"
         "from groundrows.transforms.generate.ledger.sqlite import SqliteLedger\n"
         "SqliteLedger(sys.argv[1]).put_many(ENTRIES)\n"
         "os._exit(9)\n"

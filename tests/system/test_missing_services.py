@@ -10,7 +10,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.services import run_must_fail
 
-NEEDS_REDIS = "tests/unit/transforms/generate/ledger/test_redis.py::test_databases_of_one_server_are_ledgers_of_their_own"
+NEEDS_REDIS = "tests/services/ledger/test_redis.py::test_databases_of_one_server_are_ledgers_of_their_own"
 
 
 @pytest.mark.parametrize(("ci", "status"), [("true", 1), ("", 0)])
