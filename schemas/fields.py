@@ -29,6 +29,7 @@ class Names:
         words: Fields that stay in the metadata whether known or not, and are no slip of the pen for a known
             one: a template is made of them.
         asking: The known fields of which a record needs one.
+        asking_last: Those of them that ask only where no other does, and are metadata elsewhere.
         by_plain_name: The known fields by their names without upper case, `_`, `-` and spaces.
     """
 
@@ -37,6 +38,7 @@ class Names:
     id_field: str
     words: frozenset[str] = frozenset()
     asking: frozenset[str] = frozenset()
+    asking_last: frozenset[str] = frozenset()
     by_plain_name: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -159,6 +161,8 @@ def _sorted_out(
         known[name] = others.pop(spelling)
     if names.asking.isdisjoint(known):
         known = {name: value for name, value in empty.items() if name in names.asking} | known
+    if names.words or known.keys() & (names.asking - names.asking_last):
+        others |= {name: known.pop(name) for name in names.asking_last if name in known}
     return known, others, twice
 
 

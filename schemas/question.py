@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from groundrows.schemas.chat import read_chat
 from groundrows.schemas.defaults import Defaults
 from groundrows.schemas.errors import RuleError
 from groundrows.schemas.fields import Names, read_fields, spellings
@@ -14,11 +15,19 @@ from groundrows.schemas.record import Record
 from groundrows.schemas.service import DISCOVERY_ENGINE, Method, RequestBuilder, service_of
 from groundrows.schemas.template import Part, fill_template, template_fields, template_parts
 from groundrows.schemas.turns import question_text, read_turns
-from groundrows.schemas.wording import quoted
+from groundrows.schemas.wording import fields_of, quoted
 
-_ASKING = ("question", "turns", "contents")
+_ASKING = ("question", "turns", "contents", "messages")
 # Known under their own names only, as the service's fields are; `question` and `id` may be renamed.
-_FIXED = ("turns", "contents", "metadata")
+_FIXED = ("turns", "contents", "messages", "metadata")
+# Settings of Gemini's requests, which stand beside `contents`. Without them another thing would be asked.
+_GEMINI_SETTINGS = {
+    "generationConfig": "generation_spec",
+    "tools": "grounding_sources",
+    "toolConfig": "grounding_sources",
+    "safetySettings": None,
+    "cachedContent": None,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,7 @@ class Question:
         instructions: For each turn, in the form of `service`, what takes the place of the request's system
             instruction in that turn, or None; empty when no turn has one of its own.
         service: Which service is asked: a name of `SERVICES`.
+        warnings: What was odd about the record, told beside its answers.
     """
 
     question_id: str
@@ -54,6 +64,7 @@ class Question:
     method: Method = "generate"
     instructions: tuple[bytes | None, ...] = ()
     service: str = DISCOVERY_ENGINE
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +130,10 @@ def parse_question(record: Record, settings: RecordSettings) -> Question:
     fields = read_fields(record, plan.names)
     known = fields.known
     try:
+        _check_settings_of_gemini(fields.given, known)
         turns, instructions = _turns(fields.given, known, plan)
+        if "messages" in known:
+            known = _with_contents(known)
         built = plan.requests.build(turns[0] if turns else None, known)
     except RuleError as broken:
         raise fields.refused(broken) from None
@@ -135,6 +149,7 @@ def parse_question(record: Record, settings: RecordSettings) -> Question:
         history=record.history,
         instructions=instructions,
         service=settings.service,
+        warnings=fields.warnings,
     )
 
 
@@ -164,6 +179,7 @@ def _plan(settings: RecordSettings) -> _Plan:
             id_field=settings.id_field,
             words=words,
             asking=frozenset(_ASKING),
+            asking_last=frozenset({"messages"}),
         ),
         question_field=settings.question_field,
         templates=templates,
@@ -181,19 +197,47 @@ def _turns(
 ) -> tuple[tuple[str, ...], tuple[bytes | None, ...]]:
     """The user's turns and their own instructions; none when the record has `contents`."""
     asked = [name for name in _ASKING if name in known]
-    if plan.templates:
+    filled = tuple(fill_template(template, given) for template in plan.templates)
+    if filled:
         asked.append("the question template")
     if not asked:
         raise RuleError(
             "NO_QUESTION",
-            f"the record asks nothing: give one of {quoted(plan.question_field)}, `turns` and `contents`",
+            f"the record asks nothing: give one of {quoted(plan.question_field)}, `turns`, `contents` and "
+            f"`messages`, or name its field with --question_field; {fields_of(given)}",
         )
     if len(asked) > 1:
         raise RuleError("TWO_QUESTIONS", f"the record is asked by {' and '.join(asked)}: keep one of them")
-    if asked == ["contents"]:
+    if asked in (["contents"], ["messages"]):
         return (), ()
-    if plan.templates:
-        return tuple(fill_template(template, given) for template in plan.templates), ()
+    if filled:
+        return filled, ()
     if asked == ["question"]:
         return (question_text(known["question"], plan.question_field),), ()
     return read_turns(known["turns"], plan.requests.instruction)
+
+
+def _with_contents(known: Mapping[str, object]) -> dict[str, object]:
+    """The fields with `contents`, and perhaps a system instruction, in the place of `messages`."""
+    contents, instruction = read_chat(known["messages"])
+    fields: dict[str, object] = {name: value for name, value in known.items() if name != "messages"}
+    if instruction is not None:
+        if "system_instruction" in known:
+            raise RuleError(
+                "TWO_INSTRUCTIONS",
+                "the record has a system_instruction and a system message: keep one of them",
+            )
+        fields["system_instruction"] = instruction
+    return {**fields, "contents": contents}
+
+
+def _check_settings_of_gemini(given: Mapping[str, object], known: Mapping[str, object]) -> None:
+    if "contents" not in known:
+        return
+    for name, ours in _GEMINI_SETTINGS.items():
+        if given.get(name):
+            advice = f"write {ours} for it" if ours else "take it out"
+            raise RuleError(
+                "OTHER_SERVICE",
+                f"the record has `{name}`, a setting of Gemini that this service does not know: {advice}",
+            )

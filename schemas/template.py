@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from string import Formatter
 
 from groundrows.schemas.errors import RuleError
-from groundrows.schemas.wording import kind_of, quoted
+from groundrows.schemas.wording import fields_of, kind_of, quoted
 
 Part = tuple[str, str | None]
 """Text as it is, then the name of the field that follows it, if one does."""
@@ -59,7 +59,7 @@ def fill_template(parts: tuple[Part, ...], record: Mapping[str, object]) -> str:
     for literal, name in parts:
         filled.append(literal)
         if name is not None:
-            filled.append(_as_text(name, _looked_up(name, record)))
+            filled.append(_as_text(name, record))
     return "".join(filled)
 
 
@@ -102,15 +102,21 @@ def _looked_up(name: str, record: Mapping[str, object]) -> object:
     return value
 
 
-def _as_text(name: str, value: object) -> str:
+def _as_text(name: str, record: Mapping[str, object]) -> str:
+    value = _looked_up(name, record)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str) and not value.strip():
         raise RuleError("TEMPLATE_FIELD", f"the field {quoted(name)} of the question template is blank")
     if isinstance(value, (str, int, float)):
         return str(value)
-    found = "missing" if value is None else kind_of(value)
+    if value is None:
+        raise RuleError(
+            "TEMPLATE_FIELD",
+            f"the field {quoted(name)} of the question template is missing: {fields_of(record)}",
+        )
     raise RuleError(
         "TEMPLATE_FIELD",
-        f"the field {quoted(name)} of the question template is {found}: it must be a string or a number",
+        f"the field {quoted(name)} of the question template is {kind_of(value)}: "
+        "it must be a string or a number",
     )

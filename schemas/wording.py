@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from groundrows.schemas.errors import RuleError
 
 _LONGEST_NAME = 80
@@ -41,3 +43,15 @@ def quoted(name: str) -> str:
 def one_line(text: object) -> str:
     """The text on one line and as UTF-8: file names may hold line breaks, and bytes that are no UTF-8."""
     return " ".join(str(text).splitlines()).encode("utf-8", "backslashreplace").decode()
+
+
+def fields_of(record: Mapping[str, object]) -> str:
+    """Which fields a record has, for a message: the names of some of them, never a value."""
+    names = [quoted(name) for name in list(record)[:_MOST_FIELDS]]
+    if not names:
+        return "it has no field at all"
+    more = len(record) - len(names)
+    return f"it has {', '.join(names)}" + (f" and {more} more" if more else "")
+
+
+_MOST_FIELDS = 12

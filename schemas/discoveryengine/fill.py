@@ -6,6 +6,7 @@ silence, and says less about what is wrong.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,6 +19,7 @@ from groundrows.schemas.errors import RuleError
 from groundrows.schemas.names import camel, nearest
 from groundrows.schemas.wording import quoted, wrong_type
 
+_NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
 _INT32 = (-(2**31), 2**31 - 1)
 _LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
 
@@ -110,9 +112,18 @@ def _set_map(target: Any, item: object, path: str) -> None:
     if not isinstance(item, dict):
         raise wrong_type(path, "an object of strings", item)
     for key, value in item.items():
+        if value is None:  # how a table says that there is none
+            continue
         if not isinstance(value, str):
             raise wrong_type(f"{path}[{quoted(key)}]", "a string", value)
         target[key] = value
+
+
+def _number(item: object) -> object:
+    """The number that a table wrote as text; anything else as it is."""
+    if isinstance(item, str) and _NUMBER.fullmatch(item):
+        return float(item) if set(item) & set(".eE") else int(item)
+    return item
 
 
 def _scalar(field: _Field, item: object, path: str) -> str | int | float | bool:
@@ -128,10 +139,14 @@ def _scalar(field: _Field, item: object, path: str) -> str | int | float | bool:
         case FieldDescriptor.TYPE_ENUM:
             return _enum_number(field, item, path)
         case FieldDescriptor.TYPE_INT32:
+            item = _number(item)
+            if isinstance(item, float) and item.is_integer():  # as tables write whole numbers beside gaps
+                item = int(item)
             if not isinstance(item, int) or isinstance(item, bool):
                 raise wrong_type(path, "a whole number", item)
             return _in_range(item, RANGES.get(field.name, _INT32), path)
         case _:
+            item = _number(item)
             if not isinstance(item, (int, float)) or isinstance(item, bool):
                 raise wrong_type(path, "a number", item)
             return _in_range(item, RANGES.get(field.name, (-_LARGEST_FLOAT, _LARGEST_FLOAT)), path)

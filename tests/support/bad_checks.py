@@ -48,7 +48,7 @@ BAD_CHECKS: list[tuple[str, bytes, str]] = [
     ),
     ("a threshold of 1.01", checking(citation_threshold=1.01), "OUT_OF_RANGE"),
     ("a threshold below 0", checking(citation_threshold=-0.1), "OUT_OF_RANGE"),
-    ("a string for a threshold", checking(citation_threshold="0.5"), "WRONG_TYPE"),
+    ("a string for a threshold", checking(citation_threshold="half"), "WRONG_TYPE"),
     ("true for a threshold", checking(citation_threshold=True), "WRONG_TYPE"),
     ("a threshold in the spec", checking(grounding_spec={"citationThreshold": 2}), "OUT_OF_RANGE"),
     ("two thresholds", checking(citation_threshold=0.5, groundingSpec={}), "TWO_THRESHOLDS"),

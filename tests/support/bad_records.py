@@ -218,7 +218,7 @@ _SOURCES = [
     ),
     ("a threshold of 1.5", google({"predictor": {"threshold": 1.5}}), "OUT_OF_RANGE"),
     ("a threshold below 0", google({"predictor": {"threshold": -0.01}}), "OUT_OF_RANGE"),
-    ("a string for a threshold", google({"predictor": {"threshold": "0.5"}}), "WRONG_TYPE"),
+    ("a string for a threshold", google({"predictor": {"threshold": "half"}}), "WRONG_TYPE"),
     ("an unknown predictor version", google({"predictor": {"version": "V2"}}), "INVALID_ENUM"),
     ("an unknown predictor number", google({"predictor": {"version": 7}}), "INVALID_ENUM"),
     ("true for a predictor version", google({"predictor": {"version": True}}), "INVALID_ENUM"),
@@ -260,7 +260,7 @@ _SOURCES = [
 ]
 
 _SPECS = [
-    ("a string for a temperature", generation(temperature="0.5"), "WRONG_TYPE"),
+    ("a string for a temperature", generation(temperature="half"), "WRONG_TYPE"),
     ("true for a temperature", generation(temperature=True), "WRONG_TYPE"),
     ("a temperature past a float", generation(temperature=1e39), "OUT_OF_RANGE"),
     ("a fraction for top_k", generation(top_k=1.5), "WRONG_TYPE"),

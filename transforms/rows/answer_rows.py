@@ -66,7 +66,7 @@ def candidate_rows(
     a citation of a chunk that does not exist is left out. Each of these but the first adds a warning to the
     answer's row.
     """
-    oddities = [*turn.warnings, *candidate.warnings]
+    oddities = [*turn.question.warnings, *turn.warnings, *candidate.warnings]
     question, answer, candidate_index = turn.question, turn.answer, candidate.index
     answer_id = answer_id_of(question, answer, candidate_index)
     keys = (turn.run_id, question.question_id, answer.turn_index, answer_id, candidate_index)
