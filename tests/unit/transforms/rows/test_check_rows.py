@@ -169,13 +169,20 @@ def test_a_place_that_was_not_sent_is_null_without_a_warning() -> None:
     assert (row.claim_start, row.claim_end, row.warnings) == (None, None, ())
 
 
-@pytest.mark.parametrize(("field", "value"), [("start_pos", 0), ("start_pos", 3), ("end_pos", 21)])
+@pytest.mark.parametrize(("field", "value"), [("start_pos", 0), ("start_pos", 3), ("end_pos", 20)])
 def test_half_a_place_is_none(field: str, value: int) -> None:
     message = response()
     message.claims.add(claim_text=TIN, **{field: value})
     (row,) = rows(message)
     assert (row.claim_start, row.claim_end) == (None, None)
     assert row.warnings == (f"Claim 0 has only {field}, {value}: its place is left out.",)
+
+
+def test_a_start_that_was_left_out_is_0_where_the_claim_s_text_says_so() -> None:
+    message = response()
+    message.claims.add(claim_text=TIN, end_pos=len(TIN.encode()))
+    (row,) = rows(message)
+    assert (row.claim_start, row.claim_end, row.warnings) == (0, len(TIN), ())
 
 
 def test_a_claim_worded_otherwise_keeps_its_place_and_is_warned_of() -> None:
