@@ -176,11 +176,13 @@ def _report(argv: list[str]) -> int:
 
 
 def _sql(argv: list[str]) -> int:
-    from groundrows.pipeline.commands.sql import sql, sql_parser
-
     if _wants_help(argv):
+        from groundrows.pipeline.options.sql import sql_parser
+
         sql_parser().print_help()
         return 0
+    from groundrows.pipeline.commands.sql import sql
+
     return sql(argv)
 
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from groundrows.pipeline.commands.sql import sql_parser
 from groundrows.pipeline.emulator.options import add_flags
-from groundrows.pipeline.options.ledger import ledger_parser
-from groundrows.pipeline.options.plan import plan_parser
-from groundrows.pipeline.options.replay import replay_parser
-from groundrows.pipeline.options.report import report_parser
-from groundrows.pipeline.options.run import run_parser
+from groundrows.pipeline.options.parsers import PARSERS
 from groundrows.schemas.errors import UsageError
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -69,15 +64,8 @@ def whole_parser() -> argparse.ArgumentParser:
     # A command without a help text would be taken for a hidden one.
     parser = argparse.ArgumentParser(prog="groundrows")
     commands = parser.add_subparsers()
-    for name, flags in (
-        ("run", run_parser()),
-        ("plan", plan_parser()),
-        ("replay", replay_parser()),
-        ("report", report_parser()),
-        ("sql", sql_parser()),
-        ("ledger", ledger_parser()),
-    ):
-        commands.add_parser(name, help=name, parents=[flags], add_help=False)
+    for name, parser_of in PARSERS.items():
+        commands.add_parser(name, help=name, parents=[parser_of()], add_help=False)
     add_flags(commands.add_parser("emulator", help="emulator"))
     commands.add_parser("completion", help="completion").add_argument("shell", choices=SHELLS)
     return parser

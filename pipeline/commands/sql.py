@@ -2,34 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
-from groundrows.pipeline.options.flags import FlagParser, HelpFormatter
+from groundrows.pipeline.options.sql import parse_sql
 from groundrows.pipeline.sinks.views import views
-
-EXAMPLE = """\
-example:
-  groundrows sql --bigquery_dataset=my-project.rows | bq query --use_legacy_sql=false
-"""
-
-
-def sql_parser() -> FlagParser:
-    """The parser of the command's flags."""
-    parser = FlagParser(
-        prog="groundrows sql",
-        description="Print the statements that make the views: every row once, answers with their claims,\n"
-        "unsupported claims, sources, thresholds, failures.",
-        epilog=EXAMPLE,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--bigquery_dataset",
-        metavar="PROJECT.DATASET",
-        help="where the tables are; without it the names stand alone, as in DuckDB",
-    )
-    return parser
 
 
 def sql(argv: Sequence[str]) -> int:
@@ -38,6 +14,5 @@ def sql(argv: Sequence[str]) -> int:
     Raises:
         UsageError: The dataset's name is none.
     """
-    flags: argparse.Namespace = sql_parser().parse_args(list(argv))
-    print("\n".join(views(flags.bigquery_dataset).values()), end="")
+    print("\n".join(views(parse_sql(argv).bigquery_dataset).values()), end="")
     return 0

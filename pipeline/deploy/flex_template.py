@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from groundrows.pipeline.options.run import run_parser
+from groundrows.pipeline.options.flag import Flag, Only, Parameter
+from groundrows.pipeline.options.run import run_flags
 
 Kind = Literal["backfill", "stream"]
 
@@ -29,31 +30,7 @@ _DESCRIPTIONS: dict[Kind, tuple[str, str]] = {
         "Asks each question that arrives on Pub/Sub and writes the grounded answers as rows.",
     ),
 }
-# Flags that make no sense in a job on Dataflow, or that only this machine's worker has.
-_HERE_ONLY = frozenset({"help", "service", "endpoint", "emulator_flags", "stop_when_idle", "quiet"})
-_OF_STREAMS = frozenset(
-    {
-        "input_subscription",
-        "input_topic",
-        "id_attribute",
-        "timestamp_attribute",
-        "window_seconds",
-        "output_shards",
-    }
-)
-_OF_BACKFILLS = frozenset({"input", "overwrite", "append", "max_failure_share"})
-_REQUIRED: dict[Kind, frozenset[str]] = {
-    "backfill": frozenset({"input", "output", "location"}),
-    "stream": frozenset({"output", "location"}),  # and one of two sources
-}
-_TYPES = {
-    "input_subscription": "PUBSUB_SUBSCRIPTION",
-    "input_topic": "PUBSUB_TOPIC",
-    "failures_topic": "PUBSUB_TOPIC",
-    "output": "GCS_WRITE_FOLDER",
-    "request_defaults": "GCS_READ_FILE",
-}
-_NUMBERS = {int: r"^[0-9]+$", float: r"^[0-9]+(\.[0-9]+)?$"}
+_NUMBERS = {int: r"[0-9]+", float: r"[0-9]+(\.[0-9]+)?"}
 
 
 def metadata(kind: Kind) -> dict[str, Any]:
@@ -68,49 +45,40 @@ def metadata(kind: Kind) -> dict[str, Any]:
         "supportsAtLeastOnce": stream,
         "supportsExactlyOnce": stream,
         **({"defaultStreamingMode": "AT_LEAST_ONCE"} if stream else {}),
-        "parameters": [_parameter(action, group, kind) for action, group in _flags(kind)],
+        "parameters": [
+            _parameter(flag, flag.template)
+            for flag in run_flags()
+            if flag.template is not None and _takes(kind, flag, flag.template)
+        ],
     }
 
 
-def _flags(kind: Kind) -> Iterator[tuple[argparse.Action, str]]:
-    left_out = _HERE_ONLY | (_OF_BACKFILLS if kind == "stream" else _OF_STREAMS)
-    for group in run_parser()._action_groups:
-        for action in group._group_actions:
-            if action.dest not in left_out:
-                yield action, group.title or ""
+def _takes(kind: Kind, flag: Flag, template: Parameter) -> bool:
+    """Whether a template of this kind has the parameter."""
+    if kind == "stream":
+        return template.in_stream and flag.only is not Only.ARCHIVES
+    return flag.only is not Only.STREAMS
 
 
-def _parameter(action: argparse.Action, group: str, kind: Kind) -> dict[str, Any]:
+def _parameter(flag: Flag, template: Parameter) -> dict[str, Any]:
     said: dict[str, Any] = {
-        "name": action.dest,
-        "label": action.dest.replace("_", " ").capitalize(),
-        "helpText": _help(action),
-        "isOptional": action.dest not in _REQUIRED[kind],
-        "paramType": _param_type(action),
-        "groupName": group.capitalize(),
+        "name": flag.name,
+        "label": flag.name.replace("_", " ").capitalize(),
+        "helpText": flag.help,
+        "isOptional": not template.required,
+        "paramType": "BOOLEAN" if flag.is_switch else "ENUM" if flag.choices else template.kind,
+        "groupName": flag.group.capitalize(),
     }
-    if action.choices:
-        said["enumOptions"] = [{"value": str(choice)} for choice in action.choices]
-    if isinstance(action.type, type) and action.type in _NUMBERS:
-        said["regexes"] = [_NUMBERS[action.type]]
-    if said["isOptional"] and action.default not in (None, "", []):
-        said["defaultValue"] = _text(action.default)
+    if flag.choices:
+        said["enumOptions"] = [{"value": choice} for choice in flag.choices]
+    pattern = flag.pattern or _NUMBERS.get(flag.kind)
+    if pattern is not None:
+        said["regexes"] = [f"^(?:{pattern})$"]
+    if flag.is_switch:
+        said["defaultValue"] = "false"
+    elif not template.required and flag.default not in (None, "", ()):
+        said["defaultValue"] = str(flag.default)
     return said
-
-
-def _help(action: argparse.Action) -> str:
-    text = action.help or ""
-    return f"{text[:1].upper()}{text[1:]}."
-
-
-def _param_type(action: argparse.Action) -> str:
-    if isinstance(action, argparse._StoreTrueAction):
-        return "BOOLEAN"
-    return "ENUM" if action.choices else _TYPES.get(action.dest, "TEXT")
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def rendered(kind: Kind) -> str:

@@ -6,12 +6,11 @@ soon as the job is submitted.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 from collections.abc import Iterable, Sequence
 
-from groundrows.pipeline.options.run import run_parser
+from groundrows.pipeline.options.run import run_flags
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.wording import one_line
 
@@ -22,16 +21,16 @@ def flags_of(parameters: Iterable[str]) -> list[str]:
     A template says `--overwrite=true` where a command line says `--overwrite`, and cannot say a flag twice:
     several question templates come as one text, each on a line of its own. It always asks the real service.
     """
-    actions = {action.dest: action for action in run_parser()._actions}
+    known = {flag.name: flag for flag in run_flags()}
     flags = ["--service=discoveryengine"]
     for parameter in parameters:
         name, given, value = parameter.partition("=")
-        action = actions.get(name.removeprefix("--"))
-        if given and isinstance(action, argparse._StoreTrueAction):
+        flag = known.get(name.removeprefix("--"))
+        if given and flag is not None and flag.is_switch:
             flags += _switch(name, value)
-        elif given and isinstance(action, argparse._AppendAction):
+        elif given and flag is not None and flag.repeated:
             flags += [f"{name}={line}" for line in value.splitlines() if line.strip()]
-        elif given and action is not None and not value:
+        elif given and flag is not None and not value:
             continue  # a field that was left empty
         else:
             flags.append(parameter)

@@ -7,49 +7,39 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from groundrows.pipeline.commands.sql import sql_parser
 from groundrows.pipeline.emulator.options import add_flags
-from groundrows.pipeline.options.flags import FlagParser, beam_parser
-from groundrows.pipeline.options.ledger import ledger_parser
-from groundrows.pipeline.options.plan import plan_parser
-from groundrows.pipeline.options.replay import replay_parser
-from groundrows.pipeline.options.report import report_parser
-from groundrows.pipeline.options.run import run_parser
+from groundrows.pipeline.options.flag import Flag
+from groundrows.pipeline.options.parsers import PARSERS
+from groundrows.pipeline.options.runner import beam_parser
 from groundrows.schemas.tables import TABLES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
-_RUN: Callable[[], FlagParser] = run_parser
-_OTHERS: tuple[Callable[[], FlagParser], ...] = (
-    plan_parser,
-    replay_parser,
-    report_parser,
-    sql_parser,
-    ledger_parser,
-)
-
 
 def flags_page() -> str:
     """Every flag of every command, those of a run first and the others' own after them."""
-    run = _RUN()
     lines = [
         "# Flags",
         "",
         "`groundrows run` and `python -m pipeline` take these; so does every flag of Beam.",
     ]
-    lines += ["", *_groups(run, frozenset())]
-    of_run = frozenset(action.dest for action in run._actions)
-    for parser_of in _OTHERS:
+    of_run: frozenset[Flag] = frozenset()
+    for name, parser_of in PARSERS.items():
         parser = parser_of()
-        shared = of_run & {action.dest for action in parser._actions} - {"help"}
-        lines += ["", f"# `{parser.prog}`", "", " ".join((parser.description or "").split())]
-        if shared:
-            lines += ["", "Beside the flags of a run:"]
-        lines += ["", *_groups(parser, shared)]
+        own = [flag for flag in parser.flags if flag not in of_run]
+        if name == "run":
+            of_run = frozenset(own)
+        else:
+            lines += ["", f"# `{parser.prog}`", "", " ".join((parser.description or "").split())]
+            if len(own) < len(parser.flags):
+                whole = len(parser.flags) - len(own) == len(of_run)
+                left_out = "" if whole else ", but for those about its source"
+                lines += ["", f"It takes the flags of a run{left_out}, and these:"]
+        lines += ["", *_tables_of(own)]
     return "\n".join(lines) + "\n"
 
 
@@ -57,45 +47,37 @@ def whole_set_of_flags() -> set[str]:
     """The names of all flags: ours, whatever the command, and Beam's."""
     emulator = argparse.ArgumentParser()
     add_flags(emulator)
-    parsers = [_RUN(), *(parser_of() for parser_of in _OTHERS), emulator, beam_parser("")]
+    parsers = [*(parser_of() for parser_of in PARSERS.values()), emulator, beam_parser("")]
     return {name for parser in parsers for action in parser._actions for name in action.option_strings}
 
 
-def _groups(parser: argparse.ArgumentParser, left_out: frozenset[str]) -> list[str]:
+def _tables_of(flags: Sequence[Flag]) -> list[str]:
+    """A table for each heading that the flags stand under."""
     lines: list[str] = []
-    for group in parser._action_groups:
-        actions = [
-            action
-            for action in group._group_actions
-            if action.dest not in left_out and action.help != argparse.SUPPRESS and action.dest != "help"
-        ]
-        if not actions:
-            continue
-        if lines:
-            lines.append("")
+    for group in dict.fromkeys(flag.group for flag in flags):
+        lines += [""] if lines else []
+        lines += [f"## {group.capitalize()}", ""] if group else []
+        lines += ["| flag | meaning | default |", "|---|---|---|"]
         lines += [
-            f"## {(group.title or '').capitalize()}",
-            "",
-            "| flag | meaning | default |",
-            "|---|---|---|",
-        ]
-        lines += [
-            f"| `{_spelling(action)}` | {_cell(action.help or '')} | {_default(action)} |"
-            for action in actions
+            f"| `{_spelling(flag)}` | {_cell(flag.help)} | {_default(flag)} |"
+            for flag in flags
+            if flag.group == group
         ]
     return lines
 
 
-def _spelling(action: argparse.Action) -> str:
-    name = action.option_strings[-1] if action.option_strings else str(action.metavar or action.dest)
-    if action.nargs == 0 or not action.option_strings:
-        return _cell(name)
-    value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
-    return _cell(f"{name}={value}")
+def _spelling(flag: Flag) -> str:
+    if flag.positional != "no":
+        return _cell(flag.metavar or flag.name)
+    if flag.is_switch:
+        return f"--{flag.name}"
+    return _cell(f"--{flag.name}={flag.metavar or '|'.join(flag.choices) or flag.name.upper()}")
 
 
-def _default(action: argparse.Action) -> str:
-    return "" if action.default in (None, False, "", [], argparse.SUPPRESS) else f"`{action.default}`"
+def _default(flag: Flag) -> str:
+    if flag.default_said:
+        return _cell(flag.default_said)
+    return f"`{flag.shown_default}`" if flag.shown_default else ""
 
 
 def tables_page() -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groundrows.pipeline.options.flags import FlagParser
+from groundrows.pipeline.options.checks import values_of
+from groundrows.pipeline.options.flag import Flag, flag, flags_of
+from groundrows.pipeline.options.parser import FlagParser
 from groundrows.schemas.errors import UsageError
 
 EXAMPLE = """\
@@ -20,24 +21,23 @@ examples:
 class LedgerOptions:
     """Which ledger to look at, where to export it to (or None), and whether to print JSON."""
 
-    uri: str
-    export: str | None
-    as_json: bool
+    uri: str = flag(
+        "", Flag("The ledger: sqlite:///PATH or redis://HOST:PORT/DB.", metavar="URI", positional="required")
+    )
+    export: str | None = flag(
+        None, Flag("Write all of it to this Avro file, local or gs://.", metavar="FILE")
+    )
+    as_json: bool = flag(False, Flag("Print one JSON object instead of text.", name="json"))
 
 
 def ledger_parser() -> FlagParser:
     """The parser of the command's flags."""
-    parser = FlagParser(
+    return FlagParser(
         prog="groundrows ledger",
         description="Show what a ledger holds, or export it. The ledger itself stays as it is.",
         epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        flags=flags_of(LedgerOptions),
     )
-    parser.add_argument("uri", metavar="URI", help="sqlite:///PATH or redis://HOST:PORT/DB")
-    parser.add_argument("--export", metavar="FILE", help="write all of it to an Avro file; local or gs://")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
-    return parser
 
 
 def parse_ledger(argv: Sequence[str]) -> LedgerOptions:
@@ -46,9 +46,9 @@ def parse_ledger(argv: Sequence[str]) -> LedgerOptions:
     Raises:
         UsageError: One sentence about the first thing that is wrong.
     """
-    flags = ledger_parser().parse_args(list(argv))
-    if not flags.uri.startswith(("sqlite:///", "redis://")):
+    options = LedgerOptions(**values_of(flags_of(LedgerOptions), ledger_parser().parse_args(list(argv))))
+    if not options.uri.startswith(("sqlite:///", "redis://")):
         raise UsageError(
-            f"The URI {flags.uri} names no ledger: write sqlite:///PATH or redis://HOST:PORT/DB."
+            f"The URI {options.uri} names no ledger: write sqlite:///PATH or redis://HOST:PORT/DB."
         )
-    return LedgerOptions(flags.uri, flags.export, flags.as_json)
+    return options

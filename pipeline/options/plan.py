@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from groundrows.pipeline.options.flags import FlagParser, HelpFormatter, add_run_flags
-from groundrows.pipeline.options.run import RunOptions, checked_options, parse_flags
-from groundrows.pipeline.options.source import one_source
+from groundrows.pipeline.options.checks import values_of
+from groundrows.pipeline.options.flag import Flag, flag, flags_of
+from groundrows.pipeline.options.parser import FlagParser
+from groundrows.pipeline.options.prices import price, price_per_1000_requests
+from groundrows.pipeline.options.run import RunOptions, checked_options, parse_flags, run_flags
+from groundrows.pipeline.options.source import check_one_source
 from groundrows.schemas.errors import UsageError
 
 EXAMPLE = """\
@@ -28,30 +31,23 @@ class PlanOptions:
         as_json: Print one JSON object instead of text.
     """
 
+    GROUP: ClassVar[str] = "what to reckon"
+
     run: RunOptions
-    price_per_1000_requests: float | None
-    price_per_million_tokens: float | None
-    as_json: bool
+    price_per_1000_requests: float | None = price_per_1000_requests()
+    price_per_million_tokens: float | None = price("a million tokens of request text, which are estimated")
+    as_json: bool = flag(False, Flag("Print one JSON object instead of text.", name="json"))
 
 
 def plan_parser() -> FlagParser:
     """The parser of a plan's flags."""
-    parser = FlagParser(
+    return FlagParser(
         prog="groundrows plan",
         description="Read an archive, call nothing, and say what a run with the same flags would do and\n"
         "cost. --output may be left out.",
         epilog=EXAMPLE,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
+        flags=run_flags() + flags_of(PlanOptions),
     )
-    add_run_flags(parser)
-    plan = parser.add_argument_group("what to reckon")
-    plan.add_argument("--price_per_1000_requests", type=float, metavar="PRICE", help="in any currency")
-    plan.add_argument(
-        "--price_per_million_tokens", type=float, metavar="PRICE", help="of request text, estimated"
-    )
-    plan.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
-    return parser
 
 
 def parse_plan(argv: Sequence[str]) -> PlanOptions:
@@ -60,17 +56,9 @@ def parse_plan(argv: Sequence[str]) -> PlanOptions:
     Raises:
         UsageError: One sentence about the first thing that is wrong.
     """
-    flags, runner_flags = parse_flags(plan_parser(), argv)
-    inputs = one_source(flags)
-    if not inputs.patterns:
+    given, runner_flags = parse_flags(plan_parser(), argv)
+    check_one_source(given)
+    if not given.input:
         raise UsageError("A plan reads archives, which can be read again: give --input=FILE.")
-    for name in ("price_per_1000_requests", "price_per_million_tokens"):
-        value = getattr(flags, name)
-        if value is not None and not (value >= 0 and math.isfinite(value)):
-            raise UsageError(f"--{name}={value:g} is no price: give a number from 0 on.")
-    return PlanOptions(
-        run=checked_options(flags, runner_flags, inputs),
-        price_per_1000_requests=flags.price_per_1000_requests,
-        price_per_million_tokens=flags.price_per_million_tokens,
-        as_json=flags.as_json,
-    )
+    own = values_of(flags_of(PlanOptions), given)
+    return PlanOptions(run=checked_options(run_flags(), given, runner_flags, needs_output=False), **own)

@@ -1,112 +1,105 @@
-"""Where questions come from and where rows go beside files: the flags that name Google's resources."""
+"""Where questions come from: files, or a subscription or topic of Pub/Sub."""
 
 from __future__ import annotations
 
-import re
+import argparse
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
+from groundrows.pipeline.options.flag import DAY_SECONDS, Flag, Only, Parameter, flag
+from groundrows.pipeline.options.resources import SUBSCRIPTION, TOPIC
 from groundrows.schemas.errors import UsageError
 
-if TYPE_CHECKING:
-    import argparse
-
-_NAME = r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}"
-_PROJECT = r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*"  # an older kind has its domain before it
-# Domains stand before the project of old organisations: example.com:project.
-_DATASET = re.compile(
-    r"(?P<project>(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9])[.:](?P<dataset>[A-Za-z0-9_]{1,1024})"
-)
-_OF_STREAMS = ("id_attribute", "timestamp_attribute", "stop_when_idle", "window_seconds", "output_shards")
+# A flag of each kind of source; exactly one is given.
+_SOURCES = ("input", "input_subscription", "input_topic")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What to read: patterns of files, or one subscription or topic. Attributes bear the flags' names."""
-
-    patterns: tuple[str, ...] = ()
-    subscription: str | None = None
-    topic: str | None = None
-    id_attribute: str | None = None
-    timestamp_attribute: str | None = None
-    stop_when_idle: float | None = None
+def _patterns(text: str) -> tuple[str, ...]:
+    patterns = tuple(pattern for pattern in text.split(",") if pattern)
+    if text and not patterns:
+        raise UsageError(f"--input={text} names no file: give --input=FILE.")
+    return patterns
 
 
-def one_source(flags: argparse.Namespace) -> Source:
-    """The one source that the flags give.
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """What to read: `inputs` holds patterns of files, and is empty when questions come from Pub/Sub."""
 
-    Raises:
-        UsageError: They give none, several, or one that is none.
-    """
-    given = [name for name in ("input", "input_subscription", "input_topic") if getattr(flags, name)]
-    if not given:
-        raise UsageError("Nothing says what to ask: give --input=FILE or --input_subscription=NAME.")
-    if len(given) > 1:
-        raise UsageError(f"--{given[0]} and --{given[1]} are two sources: give exactly one.")
-    if given[0] == "input":
-        _check_batch(flags)
-        patterns = tuple(pattern for pattern in flags.input.split(",") if pattern)
-        if not patterns:
-            raise UsageError(f"--input={flags.input} names no file: give --input=FILE.")
-        return Source(patterns)
-    idle = flags.stop_when_idle
-    if idle is not None and not 0 < idle <= 86_400:
-        raise UsageError(f"--stop_when_idle={idle:g} makes no sense: give a number of seconds up to 86400.")
-    return Source(
-        subscription=_subscription(flags.input_subscription),
-        topic=topic(flags.input_topic, "input_topic"),
-        id_attribute=flags.id_attribute,
-        timestamp_attribute=flags.timestamp_attribute,
-        stop_when_idle=idle,
+    GROUP: ClassVar[str] = "what to ask"
+
+    inputs: tuple[str, ...] = flag(
+        (),
+        Flag(
+            "The files that hold the questions, local or gs://.",
+            name="input",
+            metavar="GLOB[,GLOB]",
+            read=_patterns,
+            only=Only.ARCHIVES,
+            names_source=True,
+            template=Parameter(required=True),
+        ),
+    )
+    input_subscription: str | None = flag(
+        None,
+        Flag(
+            "Read questions from this Pub/Sub subscription instead of files; each message is one question.",
+            metavar="projects/P/subscriptions/S",
+            pattern=SUBSCRIPTION,
+            noun="subscription",
+            example="projects/PROJECT/subscriptions/NAME",
+            empty="absent",
+            only=Only.STREAMS,
+            names_source=True,
+            template=Parameter("PUBSUB_SUBSCRIPTION"),
+        ),
+    )
+    input_topic: str | None = flag(
+        None,
+        Flag(
+            "Read questions from this Pub/Sub topic instead of files; works on Dataflow only.",
+            metavar="projects/P/topics/T",
+            pattern=TOPIC,
+            noun="topic",
+            example="projects/PROJECT/topics/NAME",
+            empty="absent",
+            only=Only.STREAMS,
+            names_source=True,
+            template=Parameter("PUBSUB_TOPIC"),
+        ),
+    )
+    id_attribute: str | None = flag(
+        None,
+        Flag(
+            "The message attribute that identifies a message, so that one delivered twice is asked once.",
+            metavar="NAME",
+            only=Only.STREAMS,
+        ),
+    )
+    timestamp_attribute: str | None = flag(
+        None,
+        Flag("The message attribute that holds the time of the message.", metavar="NAME", only=Only.STREAMS),
+    )
+    stop_when_idle: float | None = flag(
+        None,
+        Flag(
+            "Stop when no message came for S seconds; works with the worker on this machine only.",
+            metavar="S",
+            least=0.001,
+            most=DAY_SECONDS,
+            only=Only.STREAMS,
+            template=None,
+        ),
     )
 
 
-def _check_batch(flags: argparse.Namespace) -> None:
-    for name in _OF_STREAMS:
-        if getattr(flags, name) is not None:
-            raise UsageError(
-                f"--{name} is for questions from Pub/Sub, and these are in files: leave it out, or give "
-                "--input_subscription."
-            )
-
-
-def _subscription(text: str | None) -> str | None:
-    if text and not re.fullmatch(f"projects/{_PROJECT}/subscriptions/{_NAME}", text):
-        raise UsageError(
-            f"--input_subscription={text} is no subscription: write projects/PROJECT/subscriptions/NAME."
-        )
-    return text
-
-
-def topic(text: str | None, flag: str) -> str | None:
-    """Check a topic's name.
+def check_one_source(given: argparse.Namespace) -> None:
+    """Check that the flags name exactly one source.
 
     Raises:
-        UsageError: It is none.
+        UsageError: They name none, or several.
     """
-    if text and not re.fullmatch(f"projects/{_PROJECT}/topics/{_NAME}", text):
-        raise UsageError(f"--{flag}={text} is no topic: write projects/PROJECT/topics/NAME.")
-    return text
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A dataset that tables are in."""
-
-    project: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.project}.{self.name}"
-
-
-def dataset_of(text: str) -> Dataset:
-    """Read `PROJECT.DATASET` or `PROJECT:DATASET`.
-
-    Raises:
-        UsageError: It is neither.
-    """
-    found = _DATASET.fullmatch(text)
-    if found is None:
-        raise UsageError(f"--bigquery_dataset={text} is no dataset: give PROJECT.DATASET.")
-    return Dataset(found["project"], found["dataset"])
+    sources = [name for name in _SOURCES if getattr(given, name)]
+    if not sources:
+        raise UsageError("Nothing says what to ask: give --input=FILE or --input_subscription=NAME.")
+    if len(sources) > 1:
+        raise UsageError(f"--{sources[0]} and --{sources[1]} are two sources: give exactly one.")

@@ -6,28 +6,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from groundrows.pipeline.options.replay import replay_parser
-
-# A replay's own flags, one that matters on a terminal only, the ledger, which a replay finds by itself, and
-# those of streams, which a replay is not.
-_OWN = {
-    "failures",
-    "codes",
-    "only_retryable",
-    "max_generations",
-    "output",
-    "append",
-    "overwrite",
-    "quiet",
-    "ledger",
-    "id_attribute",
-    "timestamp_attribute",
-    "stop_when_idle",
-    "window_seconds",
-    "output_shards",
-}
-# A run has a pace for checks, whether it makes any or not.
-_OF_CHECKS = {"check_requests_per_minute", "citation_threshold"}
+from groundrows.pipeline.options.checks import has_effect
+from groundrows.pipeline.options.flag import Flag
+from groundrows.pipeline.options.run import replay_flags
 
 
 def replay_command(
@@ -44,20 +25,22 @@ def replay_command(
     words = ["groundrows", "replay", f"--failures={directory}", f"--codes={code}"]
     if only_retryable:
         words.append("--only_retryable")
-    own = _OWN if flags.get("check_grounding") or flags.get("mode") == "check" else _OWN | _OF_CHECKS
-    for action in replay_parser()._actions:
-        name = action.dest
-        if name in own or name not in flags or flags[name] in (None, action.default, [], ()):
-            continue
-        words += _flag(f"--{name}", flags[name], repeated=isinstance(action.default, list))
+    for flag in replay_flags():
+        # A run has a pace for checks, whether it makes any or not: such a flag would be refused.
+        if flag.replayed and flag.attribute in flags and has_effect(flag.only, flags):
+            words += _words(flag, flags[flag.attribute])
     words += [f"--output={directory}", "--append"]
     return [shlex.quote(word) for word in words]
 
 
-def _flag(name: str, value: Any, *, repeated: bool) -> list[str]:
-    if value is True:
-        return [name]
-    if isinstance(value, list):
-        each = [str(item) for item in value]
-        return [f"{name}={item}" for item in each] if repeated else [f"{name}={shlex.join(each)}"]
-    return [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"]
+def _words(flag: Flag, value: Any) -> list[str]:
+    """The flag as written; nothing when it has its default. `run.json` has a list where we have a tuple."""
+    if value in (None, flag.default, []):
+        return []
+    if flag.is_switch:
+        return [f"--{flag.name}"]
+    if flag.repeated:
+        return [f"--{flag.name}={item}" for item in value]
+    if isinstance(value, list | tuple):
+        value = shlex.join(map(str, value))
+    return [f"--{flag.name}={value:g}" if isinstance(value, float) else f"--{flag.name}={value}"]

@@ -9,8 +9,8 @@ from dataclasses import replace
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from groundrows.pipeline.emulator.process import running_emulator
-from groundrows.pipeline.options.endpoints import Endpoint
 from groundrows.pipeline.options.run import RunOptions
+from groundrows.pipeline.options.service import Endpoint
 from groundrows.pipeline.run import preflight
 from groundrows.pipeline.run.append import note_answered
 from groundrows.pipeline.run.runner import is_direct, worker_processes

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from groundrows.pipeline.options.run import RunOptions
+from groundrows.pipeline.options.run import RunOptions, shown_flags
 from groundrows.pipeline.run.accounting import Account
-from groundrows.pipeline.storage.uris import without_password
 from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
 
-# Values of these flags may hold a password.
-URI_FLAGS = ("ledger", "rate_limiter")
-# Names of the runner's flags whose values are secrets.
-SECRET = re.compile(r"secret|token|password|access_key|connection_string")
 # Failures that the same record need not meet again.
 WORTH_REPLAYING = RETRYABLE_CODES | {NOT_ATTEMPTED, INTERNAL_ERROR}
 
@@ -55,29 +49,8 @@ def run_json(
         "quantiles": {name: dict(values) for name, values in quantiles.items()},
         "started_at": started_at,
         "wall_seconds": round(wall_seconds, 3),
-        "flags": _flags(options),
+        "flags": shown_flags(options),
     }
-
-
-def _flags(options: RunOptions) -> dict[str, Any]:
-    flags = {name: getattr(options, name) for name in options.__slots__}
-    for name in URI_FLAGS:
-        flags[name] = without_password(flags[name]) if flags[name] else None
-    flags["runner_flags"] = _without_secrets(options.runner_flags)
-    if options.endpoint is not None:
-        flags["endpoint"] = options.endpoint.address
-    return flags
-
-
-def _without_secrets(runner_flags: Sequence[str]) -> list[str]:
-    shown: list[str] = []
-    hide_next = False
-    for flag in runner_flags:
-        name, separator, _ = flag.partition("=")
-        secret = SECRET.search(name) is not None and name.startswith("--")
-        shown.append("***" if hide_next else f"{name}=***" if secret and separator else flag)
-        hide_next = secret and not separator
-    return shown
 
 
 def for_people(summary: Mapping[str, Any], output: str) -> str:

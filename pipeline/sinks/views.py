@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from groundrows.pipeline.options.source import dataset_of
+from groundrows.pipeline.options.resources import dataset_of
 
 VIEWS = (
     "answers_latest",

@@ -20,7 +20,7 @@ from apache_beam.io.gcp.bigquery_tools import FileFormat, RetryStrategy
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import StandardOptions
 
-from groundrows.pipeline.options.source import Dataset, dataset_of
+from groundrows.pipeline.options.resources import Dataset, dataset_of
 from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.schemas.errors import RefusedError, ShapeError, UsageError
 from groundrows.schemas.rows import Row, encode

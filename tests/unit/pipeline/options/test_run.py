@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from groundrows.pipeline.options.endpoints import Endpoint
-from groundrows.pipeline.options.run import DEFAULT_REQUESTS_PER_MINUTE, RunOptions, parse_run, run_parser
+from groundrows.pipeline.options.calling import DEFAULT_REQUESTS_PER_MINUTE
+from groundrows.pipeline.options.run import RunOptions, parse_run, run_parser
+from groundrows.pipeline.options.service import Endpoint
 from groundrows.schemas.errors import UsageError
 from tests.support.tools import is_one_sentence
 

@@ -4,9 +4,8 @@ import shlex
 import pytest
 
 from groundrows.pipeline.options.replay import parse_replay
-from groundrows.pipeline.options.run import parse_run
+from groundrows.pipeline.options.run import parse_run, shown_flags
 from groundrows.pipeline.report.replaying import replay_command
-from groundrows.pipeline.run.summary import _flags
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ from groundrows.pipeline.run.summary import _flags
 def test_the_command_asks_as_the_run_did(flags, tmp_path):
     directory = str(tmp_path / "with a space")
     first = parse_run(["--input=a.jsonl", f"--output={directory}", *flags])
-    said = json.loads(json.dumps(_flags(first)))
+    said = json.loads(json.dumps(shown_flags(first)))
     words = shlex.split(" ".join(replay_command(directory, "UNAVAILABLE", said)))
     assert words[:2] == ["groundrows", "replay"]
     again = parse_replay(words[2:])

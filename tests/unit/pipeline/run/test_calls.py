@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from groundrows.pipeline.options.endpoints import Endpoint
 from groundrows.pipeline.options.run import parse_run
+from groundrows.pipeline.options.service import Endpoint
 from groundrows.pipeline.run import calls
 from groundrows.pipeline.storage.output import Output
 

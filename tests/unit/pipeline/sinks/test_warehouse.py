@@ -10,7 +10,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from groundrows.pipeline.options.source import Dataset, dataset_of
+from groundrows.pipeline.options.resources import Dataset, dataset_of
 from groundrows.pipeline.sinks.views import views
 from groundrows.pipeline.sinks.warehouse import (
     InsertFn,

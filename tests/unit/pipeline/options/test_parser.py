@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groundrows.pipeline.options.flags import check_runner_flags
 from groundrows.pipeline.options.run import run_parser
+from groundrows.pipeline.options.runner import check_runner_flags
 from groundrows.schemas.errors import UsageError
 from tests.support.tools import is_one_sentence
 

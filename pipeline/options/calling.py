@@ -1,0 +1,156 @@
+"""How the service is called: pace, limits, attempts and the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from groundrows.pipeline.options.flag import DAY_SECONDS, MOST, Flag, Only, flag
+from groundrows.pipeline.storage.uris import without_password
+from groundrows.schemas.errors import UsageError
+
+# Quotas differ from customer to customer; this one is low enough for all of them.
+DEFAULT_REQUESTS_PER_MINUTE = 60.0
+_DEFAULT_LIMIT_SAID = "60 for the service, none for the emulator"
+# The least of a number that must be more than 0.
+_LEAST = 0.001
+
+
+def _limiter(text: str) -> str:
+    """Check a limiter's Redis URI further than a pattern can."""
+    if text.startswith("redis://"):
+        from groundrows.transforms.generate.redis_server import server_name
+
+        try:
+            server_name(text)
+        except ValueError as error:
+            raise UsageError(f"--rate_limiter={without_password(text)} {error}.") from None
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallOptions:
+    """How to call. A limit of None is no limit."""
+
+    GROUP: ClassVar[str] = "how to call"
+
+    requests_per_minute: float | None = flag(
+        None,
+        Flag(
+            "Maximum number of calls per minute, over all workers.",
+            metavar="N",
+            default_said=_DEFAULT_LIMIT_SAID,
+            least=_LEAST,
+            most=MOST,
+        ),
+    )
+    check_requests_per_minute: float | None = flag(
+        None,
+        Flag(
+            "Maximum number of calls per minute that --check_grounding makes, over all workers.",
+            metavar="N",
+            default_said=_DEFAULT_LIMIT_SAID,
+            least=_LEAST,
+            most=MOST,
+            only=Only.CHECKS,
+        ),
+    )
+    max_in_flight: int = flag(
+        64,
+        Flag(
+            "Maximum number of concurrent calls per worker process; checks may have as many of their own.",
+            metavar="N",
+            least=1,
+            most=MOST,
+        ),
+    )
+    batch_size: int = flag(
+        32, Flag("Number of questions looked up in the ledger at once.", metavar="N", least=1, most=MOST)
+    )
+    rate_limiter: str | None = flag(
+        None,
+        Flag(
+            "How workers share the limit: local, sharded, redis://HOST:PORT/DB or envoy://HOST:PORT.",
+            metavar="HOW",
+            default_said="local with one worker process, else sharded",
+            pattern=r"local|sharded|redis://.*|envoy://[^/?#@\s]+:[0-9]{1,5}(?:/[^?\s]*)?(?:\?\S*)?",
+            noun="rate limiter",
+            example="local, sharded, redis://HOST:PORT/DB or envoy://HOST:PORT",
+            read=_limiter,
+            secret=True,
+        ),
+    )
+    pacing_shards: int | None = flag(
+        None,
+        Flag(
+            "Number of shares that a sharded limit is split into.",
+            metavar="N",
+            default_said="derived from the limit and --expected_latency_seconds",
+            least=1,
+            most=MOST,
+        ),
+    )
+    expected_latency_seconds: float = flag(
+        5.0,
+        Flag(
+            "How long a call is expected to take; --pacing_shards and the forecast of `plan` derive from it.",
+            metavar="S",
+            least=_LEAST,
+            most=DAY_SECONDS,
+        ),
+    )
+    deadline_seconds: float = flag(
+        60.0,
+        Flag(
+            "Cancel an attempt, which is one call for a question, after S seconds.",
+            metavar="S",
+            least=_LEAST,
+            most=DAY_SECONDS,
+        ),
+    )
+    max_attempts: int = flag(5, Flag("Maximum number of attempts per turn.", metavar="N", least=1, most=MOST))
+    max_requests: int | None = flag(
+        None, Flag("Stop after N calls, counted over the whole run.", metavar="N", least=1, most=MOST)
+    )
+    ledger: str | None = flag(
+        None,
+        Flag(
+            "Where responses are kept as soon as they arrive, so that a run started again doesn't pay twice: "
+            "sqlite:///PATH, redis://HOST:PORT/DB or none.",
+            metavar="URI",
+            default_said="a SQLite file under a local --output",
+            pattern=r"none|(?:sqlite:///|redis://)[\s\S]+",
+            noun="ledger",
+            example="sqlite:///PATH, redis://HOST:PORT/DB or the word none",
+            secret=True,
+            replayed=False,  # a replay finds the first run's ledger by itself
+        ),
+    )
+    share_identical: bool = flag(False, Flag("Ask equal requests once, even if their ids differ."))
+
+
+def default_limit(service: str) -> float | None:
+    """The limit of a run that gives none: none for an emulator, a low one for a service."""
+    return None if service == "emulator" else DEFAULT_REQUESTS_PER_MINUTE
+
+
+def check_calling(values: Mapping[str, Any]) -> None:
+    """Check what flags of calling mean for each other.
+
+    Args:
+        values: The attributes of `CallOptions`, the limits already with their defaults.
+
+    Raises:
+        UsageError: Two of them contradict each other.
+    """
+    how: str | None = values["rate_limiter"]
+    if how is not None and how.startswith("redis://") and values["requests_per_minute"] is None:
+        raise UsageError("--rate_limiter=redis://… shares a limit: say which with --requests_per_minute.")
+    if values["pacing_shards"] is not None and how not in (None, "sharded"):
+        raise UsageError(
+            "--pacing_shards is for --rate_limiter=sharded, not for "
+            f"{without_password(how)}: leave one of them out."
+        )
+    if values["ledger"] == "none" and values["share_identical"]:
+        raise UsageError("--share_identical looks answers up in the ledger: give it one, or leave it out.")

@@ -1,0 +1,15 @@
+"""Prices, which several commands take."""
+
+from __future__ import annotations
+
+from groundrows.pipeline.options.flag import Flag, flag
+
+
+def price(of_what: str) -> float | None:
+    """Declare a flag for a price: of what, and in which currency."""
+    return flag(None, Flag(f"The price of {of_what}.", metavar="PRICE", least=0))
+
+
+def price_per_1000_requests() -> float | None:
+    """Declare `--price_per_1000_requests`."""
+    return price("1,000 calls, in any currency")
