@@ -3,8 +3,8 @@
     max_in_flight: int = flag(64, Flag("Maximum number of calls in flight.", metavar="N", least=1, most=MOST))
 
 Name, type and default are the attribute's. The parser, the checks, `--help`, `docs/flags.md`, the Flex
-Templates, the shell completion, the report's replay command and `run.json` all read the declaration, so nothing
-else lists flags.
+Templates, the shell completion, the report's replay command and `run.json` all read the declaration, so
+nothing else lists flags.
 """
 
 from __future__ import annotations
