@@ -19,7 +19,7 @@ $(STAMP): setup.py constraints.txt
 	@touch $(STAMP)
 
 demo: $(STAMP)
-	@$(BIN)/python -m groundrows.pipeline.commands.demo
+	@$(BIN)/python -m groundrows.pipeline.demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest tests

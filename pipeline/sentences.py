@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.schemas.errors import LedgerError, SetupError
-from groundrows.schemas.wording import one_line
+from groundrows.schemas.wording import one_line, reason_of
 
 # Beam copies the error it passes on and writes the step into the copy's text.
 _STEP = re.compile(r" ?\[while running '(?P<step>[^']*?)(?:-ptransform-\d+)?'\]")

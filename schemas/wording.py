@@ -1,4 +1,4 @@
-"""Pieces of messages for people: what a value is, a name in quotes, a text on one line."""
+"""Pieces of messages for people: what a value is, a name in quotes, a text on one line, why an error came."""
 
 from __future__ import annotations
 
@@ -55,3 +55,11 @@ def fields_of(record: Mapping[str, object]) -> str:
 
 
 _MOST_FIELDS = 12
+
+
+def reason_of(error: BaseException) -> str:
+    """One line that says why `error` was raised, without a full stop, at most 300 characters of it."""
+    line = next(iter(str(error).strip().splitlines()), "")[:300].rstrip(".")
+    # These say what is wrong by themselves; of others (KeyError: 'x') the name is half of what is said.
+    telling = isinstance(error, (OSError, ValueError)) and line
+    return line if telling else f"{type(error).__name__}: {line}".removesuffix(": ")

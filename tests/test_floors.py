@@ -1,4 +1,4 @@
-"""The house has three floors, and an import only ever points down."""
+"""Which part of the house may import which: an import only ever points down."""
 
 import ast
 from collections.abc import Iterator
@@ -6,10 +6,35 @@ from pathlib import Path
 
 import pytest
 
+from groundrows.pipeline.commands import COMMANDS
 from tests.support.paths import ROOT
 
 FLOORS = ("schemas", "transforms", "pipeline")
+BELOW = {"schemas", "transforms"}
+ROOMS = {
+    # Nothing of Groundrows but the schemas: it stands for somebody else's server.
+    "emulator": {"schemas"},
+    "storage": {"schemas"},
+    "options": {*BELOW, "storage"},
+    "sources": {*BELOW, "storage", "options"},
+    "sinks": {*BELOW, "storage", "options", "sources"},
+    "run": {*BELOW, "storage", "options", "sources", "sinks", "emulator"},
+    "worker": {*BELOW, "storage", "options", "sources", "sinks", "run"},
+    # It reads the files of a run, whatever wrote them.
+    "report": {*BELOW, "storage", "options"},
+    "commands": {*BELOW, "storage", "options", "sources", "sinks", "run", "worker", "report", "emulator"},
+    "deploy": {*BELOW, "options", "run", "commands", "emulator"},
+    # Single files.
+    "sentences": {"schemas"},
+    "cli": {"schemas", "run", "commands", "sentences"},
+    "demo": {"cli"},
+    "__main__": {"cli"},
+    "__init__": set(),
+}
+"""What each room of `pipeline/` may import beside itself."""
+
 MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
+OF_PIPELINE = sorted((ROOT / "pipeline").rglob("*.py"))
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -44,6 +69,41 @@ def test_imports_point_down(path):
     above = [module for module in imported(path) if (floor_of(module) or 0) > own]
     assert not above, f"{path.relative_to(ROOT)} imports upward: {above}"
     assert not [module for module in imported(path) if module.split(".")[0] == "tests"]
+
+
+def room_of(module: str) -> str | None:
+    """The floor, or the room of `pipeline/`, that a module of Groundrows lies in."""
+    house, *names = module.split(".")
+    if house != "groundrows" or not names or names[0] not in FLOORS:
+        return None
+    return names[0] if names[0] != "pipeline" or len(names) == 1 else names[1]
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    """Every module that the file imports, and every name it imports from one, which may be a module too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", OF_PIPELINE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_rooms_see_only_what_they_may(path):
+    own = path.relative_to(ROOT / "pipeline").parts[0].removesuffix(".py")
+    seen = {room for name in imported_names(path) if (room := room_of(name)) is not None}
+    assert seen - {own} <= ROOMS[own], f"{path.relative_to(ROOT)} imports what {own}/ may not see"
+
+
+def test_no_two_rooms_see_each_other():
+    for room, seen in ROOMS.items():
+        for other in seen & ROOMS.keys():
+            assert room not in ROOMS[other], (room, other)
+
+
+def test_the_commands_of_the_table_are_there():
+    for name, command in COMMANDS.items():
+        assert command.parser().prog == f"groundrows {name}"
 
 
 def test_schemas_know_nothing_of_beam():

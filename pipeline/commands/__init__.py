@@ -1,1 +1,101 @@
-"""The commands of `groundrows`, a file each."""
+"""The commands of `groundrows`, each with its parser and what runs it; the work is in a file each.
+
+The table holds names of functions and loads them when they are first called: help needs no Beam and comes at
+once without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from groundrows.schemas.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Attributes:
+        summary: What it does, for the list of commands.
+        parser: Makes the parser of its flags, from which its help, its completion and the reference come.
+        run: Runs it on its arguments; returns the exit code.
+        has_own_handlers: Whether it handles signals, errors and `--help` itself.
+    """
+
+    summary: str
+    parser: Callable[[], argparse.ArgumentParser]
+    run: Callable[[list[str]], int]
+    has_own_handlers: bool = False
+
+
+def _late(where: str, extra: str | None = None) -> Callable[..., Any]:
+    """A function that imports the function it stands for when it is called.
+
+    Args:
+        where: `MODULE:FUNCTION`, the module below `groundrows.pipeline`.
+        extra: The extra of the package that brings what the module imports, if one does.
+    """
+    module, _, name = where.partition(":")
+
+    def call(*arguments: Any) -> Any:
+        try:
+            function = getattr(importlib.import_module(f"groundrows.pipeline.{module}"), name)
+        except ModuleNotFoundError as missing:
+            if extra is None:
+                raise
+            raise UsageError(
+                f"This command needs the package {missing.name}: install groundrows[{extra}], which has it."
+            ) from None
+        return function(*arguments)
+
+    return call
+
+
+COMMANDS: dict[str, Command] = {
+    "run": Command(
+        "ask every question of an archive or a subscription, and write the answers as rows",
+        _late("options.run:run_parser"),
+        _late("commands.run:run"),
+    ),
+    "plan": Command(
+        "read an archive without calling anything, and show what a run would do, take and cost",
+        _late("options.plan:plan_parser"),
+        _late("commands.plan:plan"),
+    ),
+    "replay": Command(
+        "ask again what failed in earlier runs",
+        _late("options.replay:replay_parser"),
+        _late("commands.replay:replay"),
+    ),
+    "report": Command(
+        "show a run's answers, claims and health on one page",
+        _late("options.report:report_parser"),
+        _late("commands.report:report", extra="report"),
+    ),
+    "sql": Command(
+        "print SQL views that show every row once and join the tables",
+        _late("options.sql:sql_parser"),
+        _late("commands.sql:sql"),
+    ),
+    "ledger": Command(
+        "show what a ledger (the store of answers) holds, or export it",
+        _late("options.ledger:ledger_parser"),
+        _late("commands.ledger:ledger"),
+    ),
+    "emulator": Command(
+        "serve the Grounded Generation API on this machine, for trying out and for tests",
+        _late("commands.emulator:emulator_parser"),
+        _late("commands.emulator:emulator"),
+        has_own_handlers=True,
+    ),
+    "completion": Command(
+        "print the script by which bash, zsh or tcsh complete commands and flags",
+        _late("commands.completion:completion_parser"),
+        _late("commands.completion:completion"),
+    ),
+}
+"""The commands by name, in the order in which help lists them."""

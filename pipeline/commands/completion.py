@@ -5,22 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from groundrows.pipeline.emulator.options import add_flags
-from groundrows.pipeline.options.parsers import PARSERS
+from groundrows.pipeline.commands import COMMANDS
+from groundrows.pipeline.options.parser import FlagParser
 from groundrows.schemas.errors import UsageError
 
 SHELLS = ("bash", "zsh", "tcsh")
-HELP = """\
-usage: groundrows completion bash|zsh|tcsh
-
-Print the script by which a shell completes commands and flags.
-
+EXAMPLE = """\
 example:
   source <(groundrows completion bash)
 """
 
-# In bash a flag, its = and its value are three words, which the generated function does not expect. Where it
-# knows nothing, names of files are what is left to complete.
+# Bash takes a flag, its = and its value for three words, which the generated function does not expect. Where
+# that function knows nothing, bash completes file names.
 _BASH = """
 _groundrows() {
   local -a words=()
@@ -39,6 +35,17 @@ _groundrows() {
 }
 complete -o default -F _groundrows groundrows
 """
+
+
+def completion_parser() -> FlagParser:
+    """The parser of the command's argument."""
+    parser = FlagParser(
+        prog="groundrows completion",
+        description="Print the script by which a shell completes commands and flags.",
+        epilog=EXAMPLE,
+    )
+    parser.add_argument("shell", choices=SHELLS, help="the shell that you use")
+    return parser
 
 
 def completion(argv: Sequence[str]) -> int:
@@ -61,11 +68,9 @@ def completion(argv: Sequence[str]) -> int:
 
 def whole_parser() -> argparse.ArgumentParser:
     """One parser of every command and flag."""
-    # A command without a help text would be taken for a hidden one.
     parser = argparse.ArgumentParser(prog="groundrows")
     commands = parser.add_subparsers()
-    for name, parser_of in PARSERS.items():
-        commands.add_parser(name, help=name, parents=[parser_of()], add_help=False)
-    add_flags(commands.add_parser("emulator", help="emulator"))
-    commands.add_parser("completion", help="completion").add_argument("shell", choices=SHELLS)
+    for name, command in COMMANDS.items():
+        # Without a help text shtab takes a command for a hidden one.
+        commands.add_parser(name, help=command.summary, parents=[command.parser()], add_help=False)
     return parser

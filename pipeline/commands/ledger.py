@@ -14,8 +14,7 @@ from fastavro import parse_schema
 from fastavro.write import Writer
 
 from groundrows.pipeline.options.ledger import LedgerOptions, parse_ledger
-from groundrows.pipeline.sinks.files import CODEC
-from groundrows.pipeline.storage.files import open_for_writing
+from groundrows.pipeline.storage.files import CODEC, open_for_writing
 from groundrows.pipeline.storage.uris import without_password
 from groundrows.schemas.errors import LedgerError, UsageError
 from groundrows.schemas.service import stored_json

@@ -16,9 +16,8 @@ from typing import Any
 from groundrows.pipeline.options.plan import PlanOptions, parse_plan
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run.append import answered_turns, note_unchecked
-from groundrows.pipeline.run.calls import check_settings
 from groundrows.pipeline.run.progress import duration
-from groundrows.pipeline.run.records import archives_of, read_settings
+from groundrows.pipeline.run.settings import archives_of, check_settings, read_settings
 from groundrows.pipeline.run.survey import Survey, Surveyor
 from groundrows.pipeline.sources.archives import Archive, read_archive
 from groundrows.pipeline.storage.output import finished_files, is_finished, ledger_in

@@ -13,12 +13,12 @@ from groundrows.pipeline.report.document import page
 from groundrows.pipeline.report.gather import gather
 from groundrows.pipeline.report.read import find_run, narrow, opened
 from groundrows.pipeline.run.preflight import check_storage
-from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.pipeline.storage.files import cause_of, check_name, delete, move, open_for_writing
 from groundrows.schemas.errors import UsageError
+from groundrows.schemas.wording import reason_of
 
 
-def main(argv: Sequence[str]) -> int:
+def report(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code.
 
     Raises:

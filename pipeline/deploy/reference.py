@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from groundrows.pipeline.emulator.options import add_flags
+from groundrows.pipeline.commands import COMMANDS
 from groundrows.pipeline.options.flag import Flag
-from groundrows.pipeline.options.parsers import PARSERS
+from groundrows.pipeline.options.parser import FlagParser
 from groundrows.pipeline.options.runner import beam_parser
 from groundrows.schemas.tables import TABLES
 
@@ -28,8 +27,10 @@ def flags_page() -> str:
         "`groundrows run` and `python -m pipeline` take these; so does every flag of Beam.",
     ]
     of_run: frozenset[Flag] = frozenset()
-    for name, parser_of in PARSERS.items():
-        parser = parser_of()
+    for name, command in COMMANDS.items():
+        parser = command.parser()
+        if not isinstance(parser, FlagParser) or not parser.flags:  # the emulator is a program of its own
+            continue
         own = [flag for flag in parser.flags if flag not in of_run]
         if name == "run":
             of_run = frozenset(own)
@@ -45,9 +46,7 @@ def flags_page() -> str:
 
 def whole_set_of_flags() -> set[str]:
     """The names of all flags: ours, whatever the command, and Beam's."""
-    emulator = argparse.ArgumentParser()
-    add_flags(emulator)
-    parsers = [*(parser_of() for parser_of in PARSERS.values()), emulator, beam_parser("")]
+    parsers = [*(command.parser() for command in COMMANDS.values()), beam_parser("")]
     return {name for parser in parsers for action in parser._actions for name in action.option_strings}
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
+import fastavro
 import polars as pl
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
@@ -25,12 +26,11 @@ from google.auth.exceptions import GoogleAuthError
 from polars_avro import scan_avro
 
 from groundrows.pipeline.report.blocks import check_whole
-from groundrows.pipeline.sinks.files import RowFile
-from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.pipeline.storage.files import cause_of, check_name, read_json, row_files
 from groundrows.pipeline.storage.output import RUN, UNDER_WAY
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
+from groundrows.schemas.wording import reason_of
 
 # Rows decoded at once, texts and all; an answer may be megabytes.
 BATCH_ROWS = 1_024
@@ -262,7 +262,8 @@ def narrow(db: duckdb.DuckDBPyConnection, run: Run, schema: str, folder: str) ->
 
 def _empty(table: str, folder: str) -> RowsFile:
     path = os.path.join(folder, f"empty-{table}.avro")
-    RowFile(path, table).close()
+    with open(path, "wb") as file:
+        fastavro.writer(file, TABLES[table].schema, [])
     return RowsFile(path, path)
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,13 +14,12 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
 
-from groundrows.pipeline.options.run import RunOptions, parse_run
+from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.pipeline.options.run import RunOptions
+from groundrows.pipeline.options.service import Endpoint
 from groundrows.pipeline.run import accounting, preflight, progress, stopping
-from groundrows.pipeline.run.calls import call_settings, forget_claims, ledger_of, own_emulator, pacing_of
-from groundrows.pipeline.run.graph import Plan, build
-from groundrows.pipeline.run.prepare import plan_of, stream_of
+from groundrows.pipeline.run.graph import build
 from groundrows.pipeline.run.quantiles import read_quantiles
-from groundrows.pipeline.run.records import archives_of, read_settings
 from groundrows.pipeline.run.runner import (
     empty_pipeline,
     equip_workers,
@@ -30,38 +29,39 @@ from groundrows.pipeline.run.runner import (
     tune_interpreter,
     worker_processes,
 )
+from groundrows.pipeline.run.settings import (
+    RunSettings,
+    archives_of,
+    call_settings,
+    ledger_of,
+    pacing_of,
+    read_settings,
+    settings_of,
+    stream_of,
+)
 from groundrows.pipeline.run.summary import for_people, run_json
 from groundrows.pipeline.sinks import files as sinks
 from groundrows.pipeline.sources.archives import Archive, read_archive
 from groundrows.pipeline.storage import output
+from groundrows.schemas.errors import UsageError
 from groundrows.transforms.generate.calling import shared
+from groundrows.transforms.generate.settings import CallSettings
 
 
-def run(argv: list[str]) -> int:
-    """Run the flags; returns the exit code.
+def run_archives(options: RunOptions, started: float) -> int:
+    """Ask what the archives of the flags hold; returns the exit code.
+
+    Args:
+        options: The flags, with archives as the source.
+        started: When the command was started, on the monotonic clock.
 
     Raises:
-        UsageError: Something is wrong with them; nothing was called.
+        UsageError: Something is wrong with the flags; nothing was called.
     """
-    started = time.monotonic()
-    options = parse_run(argv)
-    if options.is_stream:
-        return _run_stream(options, started)
     preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
     archives = archives_of(options.inputs)
     preflight.check_readable(archives)
     return carry_out(options, lambda _: archives, started)
-
-
-def _run_stream(options: RunOptions, started: float) -> int:
-    if is_direct(PipelineOptions(list(options.runner_flags))):
-        from groundrows.pipeline.worker.run import run_worker
-
-        return run_worker(options, started)
-    submit(options)
-    if not options.quiet:
-        print(f"The job is submitted, and runs until it is drained; its rows go to {options.output}.")
-    return 0
 
 
 def carry_out(
@@ -81,9 +81,9 @@ def carry_out(
     Raises:
         UsageError: Something is wrong with the flags; nothing was called.
     """
-    with _ready(options, archives_for) as (pipeline, plan):
-        result = _execute(pipeline, plan, quiet=options.quiet)
-        return _close_run(plan, options, result, started, also or {})
+    with _ready(options, archives_for) as (pipeline, settings):
+        result = _execute(pipeline, settings, quiet=options.quiet)
+        return _close_run(settings, options, result, started, also or {})
 
 
 def submit(options: RunOptions) -> Any:
@@ -93,15 +93,15 @@ def submit(options: RunOptions) -> Any:
         UsageError: Something is wrong with the flags; nothing was submitted.
     """
     preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
-    with _ready(options, lambda _: archives_of(options.inputs)) as (pipeline, plan):
-        build(pipeline, plan)
+    with _ready(options, lambda _: archives_of(options.inputs)) as (pipeline, settings):
+        build(pipeline, settings)
         return pipeline.run()
 
 
 @contextmanager
 def _ready(
     options: RunOptions, archives_for: Callable[[output.Output], Sequence[Archive]]
-) -> Iterator[tuple[beam.Pipeline, Plan]]:
+) -> Iterator[tuple[beam.Pipeline, RunSettings]]:
     """The empty pipeline and what its graph is built from, while the output directory is claimed."""
     records = read_settings(options)
     beam_options = PipelineOptions(list(options.runner_flags))
@@ -132,10 +132,10 @@ def _ready(
         calls = call_settings(options, endpoint, where, pacing, ledger)
         forget_claims(calls)
         spread = worker_processes(beam_options) != 1
-        plan = plan_of(options, records, calls, where, archives, spread=spread)
+        settings = settings_of(options, records, calls, where, archives, spread=spread)
         if options.is_stream:
-            plan = replace(plan, stream=stream_of(options))
-        yield pipeline, plan
+            settings = replace(settings, stream=stream_of(options))
+        yield pipeline, settings
 
 
 def _claimed(options: RunOptions) -> AbstractContextManager[output.Output]:
@@ -145,10 +145,10 @@ def _claimed(options: RunOptions) -> AbstractContextManager[output.Output]:
     return output.claimed(options.output, overwrite=options.overwrite, append=options.append)
 
 
-def _execute(pipeline: beam.Pipeline, plan: Plan, *, quiet: bool) -> Any:
-    build(pipeline, plan)
+def _execute(pipeline: beam.Pipeline, settings: RunSettings, *, quiet: bool) -> Any:
+    build(pipeline, settings)
     tune_interpreter()
-    shown = nullcontext() if quiet else progress.shown(lambda: _count(plan.archives))
+    shown = nullcontext() if quiet else progress.shown(lambda: _count(settings.archives))
     with shown, tracebacks_hidden(), stopping.stopped_first(shared.stop_calling):
         result = pipeline.run()
         result.wait_until_finish()
@@ -159,9 +159,11 @@ def _count(archives: Any) -> int:
     return sum(1 for archive in archives for _ in read_archive(archive))
 
 
-def _close_run(plan: Plan, options: RunOptions, result: Any, started: float, also: Mapping[str, Any]) -> int:
-    where = plan.output
-    account = accounting.account(accounting.counters_of(result), plan.calls.method)
+def _close_run(
+    settings: RunSettings, options: RunOptions, result: Any, started: float, also: Mapping[str, Any]
+) -> int:
+    where = settings.output
+    account = accounting.account(accounting.counters_of(result), settings.calls.method)
     on_disk = accounting.rows_on_disk(where)
     balanced = account.balanced and on_disk == dict(account.rows)
     sinks.ensure_every_table(where)
@@ -190,3 +192,23 @@ def _close_run(plan: Plan, options: RunOptions, result: Any, started: float, als
         print(complaint, file=sys.stderr)
         return 3
     return 0
+
+
+def own_emulator(options: RunOptions, stack: ExitStack) -> Endpoint:
+    """Start an emulator that lives as long as `stack` is open.
+
+    Raises:
+        UsageError: It does not start.
+    """
+    ports = ["--port=0", *(["--rest_port=0"] if options.transport == "rest" else [])]
+    try:
+        emulator = stack.enter_context(running_emulator(*ports, *options.emulator_flags))
+    except RuntimeError as error:
+        raise UsageError(str(error)) from None
+    return Endpoint(emulator.rest_address or emulator.address, secure=False)
+
+
+def forget_claims(calls: CallSettings) -> None:
+    """Let a run that is taken up ask again what it had not finished."""
+    with closing(preflight.opened(calls.ledger)) as ledger:
+        ledger.forget_claims(calls.run_id)

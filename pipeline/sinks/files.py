@@ -22,14 +22,12 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 from fastavro.write import Writer
 
-from groundrows.pipeline.storage.files import make_directory, move, open_for_writing
+from groundrows.pipeline.storage.files import CODEC, make_directory, move, open_for_writing
 from groundrows.pipeline.storage.output import STAGING, Output
 from groundrows.schemas.rows import Row, encode
 from groundrows.schemas.tables import TABLES
 from groundrows.transforms.counters import ROWS
 
-# The codec every reader has, BigQuery's loads included.
-CODEC = "deflate"
 ROWS_PER_FILE = 1_000_000
 # Before compression. Readers take a block at a time; past this size it compresses no better.
 BLOCK_BYTES = 64_000

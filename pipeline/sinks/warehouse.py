@@ -21,7 +21,6 @@ from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import StandardOptions
 
 from groundrows.pipeline.options.resources import Dataset, dataset_of
-from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.schemas.errors import RefusedError, ShapeError, UsageError
 from groundrows.schemas.rows import Row, encode
 from groundrows.schemas.tables import TABLES
@@ -34,6 +33,7 @@ from groundrows.schemas.warehouse import (
     table_layout,
     table_schema,
 )
+from groundrows.schemas.wording import reason_of
 from groundrows.transforms.counters import REFUSED_ROWS
 
 _LOGGER = logging.getLogger(__name__)

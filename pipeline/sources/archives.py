@@ -17,12 +17,13 @@ from groundrows.pipeline.sources.formats.avro_rows import read_avro
 from groundrows.pipeline.sources.formats.codecs import Codec, decompressed
 from groundrows.pipeline.sources.formats.csv_rows import DELIMITERS, csv_layout, read_csv
 from groundrows.pipeline.sources.formats.failure_rows import read_failure_rows
-from groundrows.pipeline.sources.formats.items import LFS_ADVICE, LFS_POINTER, Item, read_failure, reason_of
+from groundrows.pipeline.sources.formats.items import LFS_ADVICE, LFS_POINTER, Item, read_failure
 from groundrows.pipeline.sources.formats.jsonlines import read_json_file, read_json_lines
 from groundrows.pipeline.sources.formats.parquet_rows import read_parquet
 from groundrows.pipeline.sources.formats.text import as_utf8
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.schemas.record import Record
+from groundrows.schemas.wording import reason_of
 from groundrows.transforms import counters
 
 Format = Literal["jsonlines", "json", "csv", "tsv", "avro", "parquet", "failures"]

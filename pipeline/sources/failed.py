@@ -10,8 +10,7 @@ from typing import Any
 
 from fastavro.write import Writer
 
-from groundrows.pipeline.sinks.files import CODEC
-from groundrows.pipeline.storage.files import column_rows, open_for_writing
+from groundrows.pipeline.storage.files import CODEC, column_rows, open_for_writing
 from groundrows.schemas.ids import hashed_id
 from groundrows.schemas.tables import TABLES
 

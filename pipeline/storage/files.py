@@ -23,8 +23,11 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from fastavro import reader
 
-from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.schemas.errors import UsageError
+from groundrows.schemas.wording import reason_of
+
+CODEC = "deflate"
+"""How the blocks of Avro files are compressed: every reader knows this codec, BigQuery's loads too."""
 
 
 def check_name(path: str) -> None:

@@ -21,7 +21,6 @@ from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 
-from groundrows.pipeline.sources.formats.items import reason_of
 from groundrows.pipeline.storage.files import (
     cause_of,
     check_name,
@@ -35,6 +34,7 @@ from groundrows.pipeline.storage.files import (
 )
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
+from groundrows.schemas.wording import reason_of
 
 RUN = "run.json"
 UNDER_WAY = ".run.json"

@@ -16,9 +16,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from fastavro import reader
 
 from groundrows.pipeline.run import accounting
-from groundrows.pipeline.run.graph import Plan, add_steps
+from groundrows.pipeline.run.graph import add_steps
 from groundrows.pipeline.run.quantiles import Sketches
 from groundrows.pipeline.run.runner import empty_pipeline
+from groundrows.pipeline.run.settings import RunSettings
 from groundrows.pipeline.sinks.files import RowFile
 from groundrows.pipeline.storage.files import make_directory, open_for_writing
 from groundrows.pipeline.storage.output import Output
@@ -43,20 +44,20 @@ _MEASURED = {
 }
 
 
-def run_batch(records: Sequence[Record], plan: Plan, runner_flags: Sequence[str]) -> Counters:
-    """Ask what the records hold and write the rows under `plan.output`; returns the job's counters.
+def run_batch(records: Sequence[Record], settings: RunSettings, runner_flags: Sequence[str]) -> Counters:
+    """Ask what the records hold and write the rows under `settings.output`; returns the job's counters.
 
     Raises:
         RuntimeError: The count law does not hold, so that nobody can say what became of each record.
     """
     pipeline = empty_pipeline(PipelineOptions(list(runner_flags)))
     # Not shuffled, or no call would leave before all have arrived.
-    add_steps(pipeline | "Messages" >> beam.Create(list(records), reshuffle=False), None, plan)
+    add_steps(pipeline | "Messages" >> beam.Create(list(records), reshuffle=False), None, settings)
     result = pipeline.run()
     result.wait_until_finish()
     counters = {**accounting.counters_of(result), (RECORDS, RECORDS_READ): len(records)}
-    account = accounting.account(counters, plan.calls.method)
-    on_disk = accounting.rows_on_disk(plan.output)
+    account = accounting.account(counters, settings.calls.method)
+    on_disk = accounting.rows_on_disk(settings.output)
     if not account.balanced or on_disk != dict(account.rows):
         raise RuntimeError(
             f"the count law does not hold for a batch: {account} beside rows on disk {on_disk}"

@@ -13,10 +13,9 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run import accounting, preflight, progress
-from groundrows.pipeline.run.calls import call_settings, forget_claims, ledger_of, own_emulator, pacing_of
-from groundrows.pipeline.run.prepare import plan_of
-from groundrows.pipeline.run.records import read_settings
 from groundrows.pipeline.run.runner import empty_pipeline, tracebacks_hidden, tune_interpreter
+from groundrows.pipeline.run.session import forget_claims, own_emulator
+from groundrows.pipeline.run.settings import call_settings, ledger_of, pacing_of, read_settings, settings_of
 from groundrows.pipeline.run.summary import for_people, run_json
 from groundrows.pipeline.sinks import files as sinks
 from groundrows.pipeline.storage import output
@@ -82,12 +81,12 @@ def run_worker(options: RunOptions, started: float) -> int:
         engine = _engine(calls, stack)
         engines = [engine]
         # What has failed is published by the worker, once it is on disk.
-        plan = replace(plan_of(options, records, calls, where), failures_topic=None)
-        if plan.checks is not None:
-            engines.append(_engine(plan.checks, stack))
+        settings = replace(settings_of(options, records, calls, where), failures_topic=None)
+        if settings.checks is not None:
+            engines.append(_engine(settings.checks, stack))
         task = Task(
             subscription=subscription,
-            plan=plan,
+            settings=settings,
             runner_flags=options.runner_flags,
             limits=limits_for(options),
             scratch=where.scratch,

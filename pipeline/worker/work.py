@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from queue import Empty
 from typing import Literal
 
-from groundrows.pipeline.run.graph import Plan
 from groundrows.pipeline.run.quantiles import Sketches
+from groundrows.pipeline.run.settings import RunSettings
 from groundrows.pipeline.worker.batch import (
     drop_failures,
     failures,
@@ -47,7 +47,7 @@ class Task:
 
     Attributes:
         subscription: Where the questions come from.
-        plan: How they are asked, and where the rows go.
+        settings: How they are asked, and where the rows go.
         runner_flags: Beam's own flags.
         limits: When a batch is full.
         scratch: A directory on this machine for batches under way.
@@ -58,7 +58,7 @@ class Task:
     """
 
     subscription: Subscription
-    plan: Plan
+    settings: RunSettings
     runner_flags: Sequence[str]
     limits: Limits
     scratch: str
@@ -208,17 +208,17 @@ class Worker:
     def _work_off(self, number: int, messages: list[Held]) -> Done:
         """Ask what a batch of messages asks, and acknowledge them; in a thread of its own."""
         task = self._task
-        batch = output_of_batch(task.plan.output, os.path.join(task.scratch, f"batch-{number}"))
-        plan = replace(task.plan, output=batch)
-        counters = Counter(run_batch([held.record for held in messages], plan, task.runner_flags))
+        batch = output_of_batch(task.settings.output, os.path.join(task.scratch, f"batch-{number}"))
+        settings = replace(task.settings, output=batch)
+        counters = Counter(run_batch([held.record for held in messages], settings, task.runner_flags))
         rows = list(failures(batch))
         back = self._to_give_back(rows)
         if back:
             rows = [row for row in rows if row.origin not in back]
             # What comes to nought is left out, or it would be shown as a code that did occur.
-            counters -= drop_failures(batch, back, checks_are_records=plan.calls.method == "check")
+            counters -= drop_failures(batch, back, checks_are_records=settings.calls.method == "check")
         done = Done(counters, measure(batch), batches=1, given_back=len(back))
-        publish(batch, task.plan.output)
+        publish(batch, task.settings.output)
         failed = {row.origin for row in rows}
         try:
             task.publish_failures(rows)

@@ -24,18 +24,19 @@ def run_with_clock(argv: list[str]) -> int:
     import apache_beam  # noqa: F401
 
     steps.append(("import of Beam", time.time()))
-    from groundrows.pipeline.run import session as main
+    from groundrows.pipeline.commands.run import run
+    from groundrows.pipeline.run import session
 
     steps.append(("import of the rest", time.time()))
-    built = main.build
+    built = session.build
 
     def build(*args: object) -> None:
         steps.append(("flags, archive, output, ledger", time.time()))
         built(*args)  # type: ignore[arg-type]
         steps.append(("graph", time.time()))
 
-    main.build = build
-    code = main.run(argv)
+    session.build = build
+    code = run(argv)
     Path(os.environ[CLOCK]).write_text("\n".join(f"{name}\t{moment}" for name, moment in steps))
     return code
 

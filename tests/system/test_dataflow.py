@@ -22,8 +22,9 @@ from groundrows.pipeline.cli import main
 from groundrows.pipeline.deploy import launch
 from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulator
 from groundrows.pipeline.options.run import parse_run
-from groundrows.pipeline.run.graph import Plan, Stream, add_steps
+from groundrows.pipeline.run.graph import add_steps
 from groundrows.pipeline.run.session import submit
+from groundrows.pipeline.run.settings import RunSettings, Stream
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.question import RecordSettings
 from groundrows.schemas.record import Record
@@ -362,7 +363,7 @@ def test_a_drained_stream_leaves_nothing_behind(place: Place) -> None:
     with tempfile.TemporaryDirectory() as directory:
         where = Output(f"{directory}/out", "run", (), datetime.now(UTC))
         asked = make_settings(place.emulator.address, rate_limiter="sharded", pacing_shards=3)
-        plan = Plan(
+        plan = RunSettings(
             archives=(),
             records=RecordSettings(),
             calls=asked,

@@ -16,7 +16,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
 
-from groundrows.pipeline.commands.report import main
+from groundrows.pipeline.commands.report import report
 from tests.benchmarks.report import make_run
 from tests.support.made import NOON
 from tests.support.report_runs import (
@@ -62,19 +62,19 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a run that holds everything at once, hostile texts included."""
     folder = tmp_path_factory.mktemp("showcase")
-    return report(write_showcase(folder / "run"), folder)
+    return report_on(write_showcase(folder / "run"), folder)
 
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with few answers, each kind among them, where a browser goes through everything."""
     folder = tmp_path_factory.mktemp("few")
-    return report(write_showcase(folder / "run"), folder, "--answers=8")
+    return report_on(write_showcase(folder / "run"), folder, "--answers=8")
 
 
-def report(directory: Path, folder: Path, *flags: str) -> Path:
+def report_on(directory: Path, folder: Path, *flags: str) -> Path:
     page = folder / "report.html"
-    assert main([str(directory), *flags, "-o", str(page)]) == 0
+    assert report([str(directory), *flags, "-o", str(page)]) == 0
     return page
 
 
@@ -107,7 +107,7 @@ def test_the_report_of_a_demo_opens_without_a_word_or_a_request(tmp_path, contex
         f"--output={output}",
         "--quiet",
     )
-    path = report(output, tmp_path)
+    path = report_on(output, tmp_path)
     page, heard = opened(context, path)
     assert heard == [f"request {path.as_uri()}"]
     assert page.locator(".term.answered b").inner_text() == "17"
@@ -119,7 +119,9 @@ def test_the_report_of_many_answers_opens(tmp_path, context):
     """Made by a process of its own, as its memory is not given back."""
     path = tmp_path / "report.html"
     make_run(tmp_path / "run", 20_000)
-    program = "import sys; from groundrows.pipeline.commands.report import main; sys.exit(main(sys.argv[1:]))"
+    program = (
+        "import sys; from groundrows.pipeline.commands.report import report; sys.exit(report(sys.argv[1:]))"
+    )
     subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "run"), "-o", str(path)], cwd=ROOT, check=True
     )
@@ -225,7 +227,7 @@ def test_suggestions_are_shown_but_ask_nothing_of_the_network(tmp_path, context)
         rows = marked_answer(
             "chips", "It is so.", [("It is", True)], grounding_score=0.1, search_suggestions_html=html
         )
-        page, _ = opened(context, report(write_run(tmp_path / "run", rows), tmp_path))
+        page, _ = opened(context, report_on(write_run(tmp_path / "run", rows), tmp_path))
         page.locator("iframe").scroll_into_view_if_needed()
         frame = page.frame_locator("iframe")
         assert frame.locator("p").inner_text() == "What to search"
@@ -347,7 +349,7 @@ def test_a_narrow_phone_needs_no_sideways_scrolling(shown, browser):
 
 def test_letters_stacked_high_stay_in_their_card(tmp_path, context):
     rows = marked_answer("q", "Z" + "\u0301" * 3_000, [("Z", True)], grounding_score=0.1)
-    page, _ = opened(context, report(write_run(tmp_path / "run", rows), tmp_path))
+    page, _ = opened(context, report_on(write_run(tmp_path / "run", rows), tmp_path))
     page.locator("article.answer").scroll_into_view_if_needed()
     card = page.locator("article.answer").bounding_box()
     assert card is not None
@@ -361,7 +363,7 @@ def test_links_expire_when_their_time_has_come(tmp_path, context):
     rows = marked_answer(
         "links", "It is so.", [("It is", True)], grounding_score=0.1, uris_expire_at=NOON + timedelta(days=30)
     )
-    path = report(write_run(tmp_path / "run", rows), tmp_path)
+    path = report_on(write_run(tmp_path / "run", rows), tmp_path)
     for days, expired in ((29, False), (31, True)):
         page = context.new_page()
         page.clock.set_fixed_time(NOON + timedelta(days=days))

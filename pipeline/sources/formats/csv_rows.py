@@ -15,13 +15,12 @@ from groundrows.pipeline.sources.formats.items import (
     MAX_RECORD_BYTES,
     Item,
     read_failure,
-    reason_of,
     too_large,
 )
 from groundrows.pipeline.sources.formats.lines import Line, split_lines
 from groundrows.pipeline.sources.formats.row_json import record_of
 from groundrows.schemas.names import plain_name
-from groundrows.schemas.wording import quoted
+from groundrows.schemas.wording import quoted, reason_of
 
 # Cells of these columns that look like JSON are parsed. Names are compared as `plain_name` writes them.
 _STRUCTURED = frozenset(

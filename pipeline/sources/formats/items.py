@@ -45,11 +45,3 @@ def too_large(origin: str, start: bytes, hint: str = "") -> Failure:
         f"failure row keeps its first {KEPT_BYTES >> 10} KiB.",
         start[:KEPT_BYTES],
     )
-
-
-def reason_of(error: BaseException) -> str:
-    """One line that says why `error` was raised, without a full stop, at most 300 characters of it."""
-    line = next(iter(str(error).strip().splitlines()), "")[:300].rstrip(".")
-    # These say what is wrong by themselves; of others (KeyError: 'x') the name is half of what is said.
-    telling = isinstance(error, (OSError, ValueError)) and line
-    return line if telling else f"{type(error).__name__}: {line}".removesuffix(": ")

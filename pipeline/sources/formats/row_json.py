@@ -13,10 +13,10 @@ from groundrows.pipeline.sources.formats.items import (
     MAX_RECORD_BYTES,
     Item,
     read_failure,
-    reason_of,
     too_large,
 )
 from groundrows.schemas.record import Record
+from groundrows.schemas.wording import reason_of
 
 
 def plain_row(row: Mapping[str, object], text_fields: frozenset[str]) -> object:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groundrows.pipeline.emulator.process import running_emulator
-from groundrows.pipeline.run import accounting, calls
+from groundrows.pipeline.run import accounting
 from groundrows.pipeline.run import session as main
 from groundrows.pipeline.storage import output
 from groundrows.schemas.tables import TABLES
@@ -443,13 +443,13 @@ def test_the_emulator_of_a_run_ends_with_it(
     capsys: pytest.CaptureFixture[str], archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Any] = []
-    before = calls.running_emulator
+    before = main.running_emulator
 
     def noting(*flags: str) -> Any:
         started.append(before(*flags))
         return started[-1]
 
-    monkeypatch.setattr(calls, "running_emulator", noting)
+    monkeypatch.setattr(main, "running_emulator", noting)
     groundrows = Groundrows(capsys, "--service=emulator")
     flags = [f"--input={archive}", f"--output={tmp_path / 'out'}"]
     result = groundrows("run", *flags, f"--emulator_flags=--answers=canned --call_log={tmp_path / 'log'}")

@@ -15,7 +15,8 @@ from apache_beam.io.gcp.pubsub import PubsubMessage
 from hypothesis import HealthCheck, given, settings
 
 from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulator
-from groundrows.pipeline.run.graph import Plan, Stream, add_steps
+from groundrows.pipeline.run.graph import add_steps
+from groundrows.pipeline.run.settings import RunSettings, Stream
 from groundrows.pipeline.sources.messages import RecordFn
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.question import RecordSettings
@@ -52,7 +53,7 @@ def turns_of(number: int) -> int:
 
 def run(events: Sequence[Event], path: Path, address: str, shards: int = 1, **calls: Any) -> Path:
     """Play the events; returns where the rows are."""
-    plan = Plan(
+    run_settings = RunSettings(
         archives=(),
         records=RecordSettings(),
         calls=make_settings(address, **calls),
@@ -63,7 +64,7 @@ def run(events: Sequence[Event], path: Path, address: str, shards: int = 1, **ca
     )
 
     def steps(messages: Any) -> None:
-        add_steps(messages | "Read" >> beam.ParDo(RecordFn(SUBSCRIPTION)), None, plan)
+        add_steps(messages | "Read" >> beam.ParDo(RecordFn(SUBSCRIPTION)), None, run_settings)
 
     # The graph goes by the real time.
     play(events, message, steps, start=time.time())

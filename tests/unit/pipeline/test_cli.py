@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def groundrows(capsys: pytest.CaptureFixture[str], address: str) -> Groundrows:
 
 def ending(how: Callable[[list[str]], int]) -> pytest.MonkeyPatch:
     patched = pytest.MonkeyPatch()
-    patched.setitem(cli.COMMANDS, "run", how)
+    patched.setitem(cli.COMMANDS, "run", replace(cli.COMMANDS["run"], run=how))
     return patched
 
 

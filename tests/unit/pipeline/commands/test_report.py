@@ -12,7 +12,7 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from groundrows.pipeline.commands.report import main
+from groundrows.pipeline.commands.report import report
 from groundrows.pipeline.report.read import opened
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
@@ -35,7 +35,7 @@ def here(tmp_path, monkeypatch):
 
 def fails(*flags):
     with pytest.raises(UsageError) as raised:
-        main([str(flag) for flag in flags])
+        report([str(flag) for flag in flags])
     said = str(raised.value)
     assert is_one_sentence(said), said
     return said
@@ -44,7 +44,7 @@ def fails(*flags):
 def test_the_page_is_written_where_one_is(here, tmp_path, capsys):
     directory = write_run(tmp_path / "run", ROWS, calls=4)
     before = files_below(directory)
-    assert main([str(directory)]) == 0
+    assert report([str(directory)]) == 0
     assert files_below(directory) == before
     assert list(files_below(here)) == ["report.html"]
     assert capsys.readouterr().out.startswith("report.html: ")
@@ -52,7 +52,7 @@ def test_the_page_is_written_where_one_is(here, tmp_path, capsys):
 
 def test_a_page_that_is_there_is_replaced(here, tmp_path):
     (here / "report.html").write_text("old")
-    assert main([str(write_run(tmp_path / "run", ROWS, calls=4))]) == 0
+    assert report([str(write_run(tmp_path / "run", ROWS, calls=4))]) == 0
     assert "old" not in (here / "report.html").read_text()[:10]
     assert os.listdir(here) == ["report.html"]
 
@@ -70,7 +70,7 @@ def test_the_figures_of_run_json_are_told(here, tmp_path):
         "checks": {"checked": 5, "failed": 1, "skipped": 2, "calls": 777, "retries": 0},
     }
     directory = write_run(tmp_path / "run", ROWS, **summary)
-    assert main([str(directory), "--price_per_1000_requests=2.5"]) == 0
+    assert report([str(directory), "--price_per_1000_requests=2.5"]) == 0
     text = (here / "report.html").read_text()
     for said in (
         "1,201",
@@ -88,7 +88,7 @@ def test_the_figures_of_run_json_are_told(here, tmp_path):
 
 
 def test_a_law_that_is_broken_is_told(here, tmp_path):
-    assert main([str(write_run(tmp_path / "run", ROWS, balanced=False))]) == 0
+    assert report([str(write_run(tmp_path / "run", ROWS, balanced=False))]) == 0
     assert "does NOT hold" in (here / "report.html").read_text()
 
 
@@ -98,7 +98,7 @@ def test_a_failure_comes_with_its_record_and_command(here, tmp_path):
         [failure(record=b'{"id": "\xff"}'), failure(failure_id="r", stage="read", code="CUT")],
         calls=1,
     )
-    assert main([str(directory)]) == 0
+    assert report([str(directory)]) == 0
     text = (here / "report.html").read_text()
     assert "{&#34;id&#34;: &#34;\ufffd&#34;}" in text
     assert f"<span>--failures={directory}</span> <span>--codes=UNAVAILABLE</span>" in text
@@ -109,7 +109,7 @@ def test_a_failure_comes_with_its_record_and_command(here, tmp_path):
 def test_a_run_that_was_stopped_is_reported_as_such(here, tmp_path):
     directory = write_run(tmp_path / "run", ROWS)
     (directory / ".run.json").write_text(json.dumps({"run_id": "run"}))
-    assert main([str(directory)]) == 0
+    assert report([str(directory)]) == 0
     text = (here / "report.html").read_text()
     assert "This run was stopped" in text
     assert "count law" not in text
@@ -117,12 +117,12 @@ def test_a_run_that_was_stopped_is_reported_as_such(here, tmp_path):
 
 
 def test_rows_without_any_run_json_are_reported(here, tmp_path):
-    assert main([str(write_run(tmp_path / "run", ROWS))]) == 0
+    assert report([str(write_run(tmp_path / "run", ROWS))]) == 0
     assert "There is no run.json here" in (here / "report.html").read_text()
 
 
 def test_the_head_of_a_page_begins_with_what_is_known(here, tmp_path):
-    assert main([str(write_run(tmp_path / "run", ROWS))]) == 0
+    assert report([str(write_run(tmp_path / "run", ROWS))]) == 0
     head = (here / "report.html").read_text().partition("<nav")[0]
     assert '<p class="quiet">run <bdi>run</bdi> · page made' in head
 
@@ -137,12 +137,12 @@ def test_one_is_no_plural(here, tmp_path):
         answer(answer_id="g", question_id="q", run_id="run", turn_index=1),
     ]
     directory = write_run(tmp_path / "run", rows, records_read=1)
-    assert main([str(directory)]) == 0
+    assert report([str(directory)]) == 0
     text = (here / "report.html").read_text()
     for said in ("to 1 question<", "of 1 check<", "</b> record read", "after 1 call:", "1 claim, 0.5 an"):
         assert said in text, said
     write_run(tmp_path / "since", [*rows, answer(question_id="f", run_id="later", answered_at=later)])
-    assert main([str(tmp_path / "since")]) == 0
+    assert report([str(tmp_path / "since")]) == 0
     assert "1 was answered since." in (here / "report.html").read_text()
 
 
@@ -157,20 +157,20 @@ def test_what_can_not_go_well_is_not_offered(here, tmp_path):
         failure(failure_id="6", code="PARTLY_DONE", question_id="z", retryable=False),
         answer(question_id="x", run_id="later", answered_at=later),
     ]
-    assert main([str(write_run(tmp_path / "run", rows, calls=1))]) == 0
+    assert report([str(write_run(tmp_path / "run", rows, calls=1))]) == 0
     text = (here / "report.html").read_text()
     assert re.findall(r"--codes=(\w+)</span> <span>(--\w+)", text) == [("MIXED", "--only_retryable")]
 
 
 def test_checks_without_fault_are_said_to_be(here, tmp_path):
-    assert main([str(write_run(tmp_path / "run", [check(support_score=1.0)], calls=1))]) == 0
+    assert report([str(write_run(tmp_path / "run", [check(support_score=1.0)], calls=1))]) == 0
     text = (here / "report.html").read_text()
     assert "None: no check has a score below 1." in text
     assert "There are no answers" not in text
 
 
 def test_none_shown_is_not_none_at_fault(here, tmp_path):
-    assert main([str(write_run(tmp_path / "run", ROWS, calls=1)), "--answers=0"]) == 0
+    assert report([str(write_run(tmp_path / "run", ROWS, calls=1)), "--answers=0"]) == 0
     text = (here / "report.html").read_text()
     assert "1 answer, and none is shown" in text
     assert "None: every answer" not in text
@@ -186,9 +186,9 @@ def test_figures_that_are_none_cost_no_report(here, tmp_path, value):
         check(support_score=value, claim_score=value, latency_ms=value),
     ]
     directory = write_run(tmp_path / "run", rows, calls=1)
-    assert main([str(directory), str(directory)]) == 0
+    assert report([str(directory), str(directory)]) == 0
     checks = write_run(tmp_path / "checks", [check(support_score=0.5, claim_score=value, latency_ms=value)])
-    assert main([str(checks)]) == 0
+    assert report([str(checks)]) == 0
 
 
 @pytest.mark.parametrize("flags", [["gs://x/y"], ["out", "gs://x/y"], ["out", "-o", "gs://x/y.html"]])
@@ -207,7 +207,7 @@ def test_stdout_is_for_the_result_alone(tmp_path):
 
 def test_rows_of_several_runs_are_said_to_be(here, tmp_path):
     rows = [*ROWS, answer(run_id="earlier", answer_id="old")]
-    assert main([str(write_run(tmp_path / "run", rows, calls=4))]) == 0
+    assert report([str(write_run(tmp_path / "run", rows, calls=4))]) == 0
     assert "These rows are of 2 runs" in (here / "report.html").read_text()
 
 
@@ -216,7 +216,7 @@ def test_two_runs_are_compared(here, tmp_path):
         tmp_path / "earlier", marked_answer("q", "It was so.", [("It was", True)], grounding_score=0.25)
     )
     directory = write_run(tmp_path / "run", ROWS, calls=4)
-    assert main([str(directory), str(earlier)]) == 0
+    assert report([str(directory), str(earlier)]) == 0
     text = (here / "report.html").read_text()
     assert "Compared with an earlier run" in text
     assert "score 0.25 → <b>0.50</b>" in text
@@ -225,7 +225,7 @@ def test_two_runs_are_compared(here, tmp_path):
 
 def test_a_run_of_checks_is_reported(here, tmp_path):
     directory = write_run(tmp_path / "run", [check(answer_text="Because.", support_score=0.31)], calls=1)
-    assert main([str(directory)]) == 0
+    assert report([str(directory)]) == 0
     text = (here / "report.html").read_text()
     assert "Grounding checks" in text
     assert "check <b>0.31</b>" in text
@@ -241,7 +241,7 @@ def test_files_of_an_older_version_are_read(here, tmp_path):
     rows = list(fastavro.reader(BytesIO(path.read_bytes())))
     with path.open("wb") as file:
         fastavro.writer(file, schema, rows)
-    assert main([str(directory)]) == 0
+    assert report([str(directory)]) == 0
     assert "claim supported" in (here / "report.html").read_text()
 
 
@@ -250,7 +250,7 @@ def test_a_run_on_cloud_storage_is_reported_onto_cloud_storage(here, tmp_path):
     with cloud_storage(tmp_path / "objects") as storage:
         for name, data in files_below(directory).items():
             storage.put(f"out/{name}", data)
-        assert main([storage.url("out/"), "-o", storage.url("pages", "report.html")]) == 0
+        assert report([storage.url("out/"), "-o", storage.url("pages", "report.html")]) == 0
         text = storage.get("pages/report.html").decode()
         assert "4,321" in text
         assert 'class="claim supported"' in text
@@ -307,7 +307,7 @@ def test_nothing_is_left_behind(here, tmp_path, monkeypatch):
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     run = write_run(tmp_path / "run", ROWS, calls=4)
-    assert main([str(run)]) == 0
+    assert report([str(run)]) == 0
     fails(run, tmp_path / "nowhere")
     assert list(scratch.iterdir()) == []
 
@@ -315,7 +315,7 @@ def test_nothing_is_left_behind(here, tmp_path, monkeypatch):
 def test_a_directory_with_an_odd_name(here, tmp_path):
     directory = Path(os.fsdecode(os.fsencode(tmp_path) + b"/it's [1] <b>\xff {x}"))
     write_run(directory, ROWS, calls=4)
-    assert main([str(directory), "-o", "odd name's.html"]) == 0
+    assert report([str(directory), "-o", "odd name's.html"]) == 0
     text = (here / "odd name's.html").read_text()
     assert "<b>\\" not in text
     assert "[1] &lt;b&gt;\\udcff {x}" in text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groundrows.pipeline.commands.report import main
+from groundrows.pipeline.commands.report import report
 from groundrows.pipeline.report.document import duration, iso, milliseconds, moment, number, score, share
 from tests.support.made import failure
 from tests.support.report_runs import (
@@ -60,7 +60,7 @@ class Outline(HTMLParser):
 
 def made(tmp_path, directory):
     page = tmp_path / "report.html"
-    assert main([str(directory), "-o", str(page)]) == 0
+    assert report([str(directory), "-o", str(page)]) == 0
     return page.read_text(encoding="utf-8")
 
 

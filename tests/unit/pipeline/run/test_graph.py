@@ -15,7 +15,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from groundrows.pipeline.run.graph import Plan, Stream, build
+from groundrows.pipeline.run.graph import build
+from groundrows.pipeline.run.settings import RunSettings, Stream
 from groundrows.pipeline.sources.archives import Archive
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.question import RecordSettings
@@ -30,8 +31,8 @@ SUBSCRIPTION = "projects/some-project/subscriptions/questions"
 TOPIC = "projects/some-project/topics/failures"
 
 
-def plan_for(tmp_path: Path, *, spread: bool = False, **calls: Any) -> Plan:
-    return Plan(
+def settings_for(tmp_path: Path, *, spread: bool = False, **calls: Any) -> RunSettings:
+    return RunSettings(
         archives=[Archive(str(tmp_path / f"{name}.jsonl"), "jsonlines", "none") for name in "ab"],
         records=RecordSettings(),
         calls=make_settings(**calls),
@@ -41,10 +42,10 @@ def plan_for(tmp_path: Path, *, spread: bool = False, **calls: Any) -> Plan:
     )
 
 
-def components_of(plan: Plan, *flags: str) -> Any:
+def components_of(settings: RunSettings, *flags: str) -> Any:
     """The graph as a runner gets it."""
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(list(flags)))
-    build(pipeline, plan)
+    build(pipeline, settings)
     return pipeline.to_runner_api().components
 
 
@@ -54,7 +55,7 @@ def by_name(components: Any) -> Any:
 
 
 def built(tmp_path: Path, *, spread: bool, **calls: Any) -> Any:
-    components = components_of(plan_for(tmp_path, spread=spread, **calls))
+    components = components_of(settings_for(tmp_path, spread=spread, **calls))
     assert list(tmp_path.iterdir()) == []  # building opens nothing
     return by_name(components)
 
@@ -132,7 +133,7 @@ def test_no_rows_are_left_without_a_sink(tmp_path: Path) -> None:
 
 
 def test_failures_of_every_place_are_published_where_asked(tmp_path: Path) -> None:
-    transforms = by_name(components_of(replace(plan_for(tmp_path), failures_topic=TOPIC)))
+    transforms = by_name(components_of(replace(settings_for(tmp_path), failures_topic=TOPIC)))
     assert {name for name in transforms if re.fullmatch(r"Publish[^/]*", name)} == {
         "Publish",
         "Publish read failures",
@@ -147,9 +148,9 @@ def test_failures_of_every_place_are_published_where_asked(tmp_path: Path) -> No
 
 def stream_of(tmp_path: Path, stream: Stream | None = None, **calls: Any) -> Any:
     """The graph of a stream, as for many workers."""
-    plan = plan_for(tmp_path, spread=True, **calls)
+    settings = settings_for(tmp_path, spread=True, **calls)
     stream = stream or Stream(SUBSCRIPTION, output_shards=3)
-    return components_of(replace(plan, stream=stream, failures_topic=TOPIC), "--streaming")
+    return components_of(replace(settings, stream=stream, failures_topic=TOPIC), "--streaming")
 
 
 STEPS = {

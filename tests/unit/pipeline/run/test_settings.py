@@ -6,13 +6,13 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from groundrows.pipeline.options.run import parse_run
 from groundrows.pipeline.options.service import Endpoint
-from groundrows.pipeline.run import calls
+from groundrows.pipeline.run import settings
 from groundrows.pipeline.storage.output import Output
 
 
 def pacing(*flags: str) -> tuple[str, int]:
     options = parse_run(["--service=emulator", "--input=a", "--output=o", *flags])
-    return calls.pacing_of(options, PipelineOptions(list(options.runner_flags)))
+    return settings.pacing_of(options, PipelineOptions(list(options.runner_flags)))
 
 
 TWO = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
@@ -47,7 +47,7 @@ def test_how_the_limit_is_kept(flags: list[str], expected: tuple[str, int]) -> N
 
 def ledger(*flags: str) -> str:
     options = parse_run(["--service=emulator", "--input=a", *flags])
-    return calls.ledger_of(options, PipelineOptions(list(options.runner_flags)))
+    return settings.ledger_of(options, PipelineOptions(list(options.runner_flags)))
 
 
 def test_which_ledger(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_which_ledger(tmp_path: Path) -> None:
 def test_what_failed_may_come_again_in_a_stream(source: str, released: bool, tmp_path: Path) -> None:
     options = parse_run(["--service=emulator", source, f"--output={tmp_path}", "--check_grounding"])
     where = Output(str(tmp_path), "run", (), datetime.now(UTC))
-    settings = calls.call_settings(options, Endpoint("h:1", secure=False), where, ("local", 1), "none")
-    assert settings.release_failed is released
-    checks = calls.check_settings(options, settings)
+    calls = settings.call_settings(options, Endpoint("h:1", secure=False), where, ("local", 1), "none")
+    assert calls.release_failed is released
+    checks = settings.check_settings(options, calls)
     assert checks is not None
     assert checks.release_failed is released

@@ -1,0 +1,34 @@
+"""`groundrows run`: asks every question of an archive or a subscription."""
+
+from __future__ import annotations
+
+import time
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from groundrows.pipeline.options.run import parse_run
+from groundrows.pipeline.run import session
+from groundrows.pipeline.run.runner import is_direct
+
+
+def run(argv: list[str]) -> int:
+    """Run the command; returns the exit code.
+
+    Questions in files are asked until the last one has an outcome. Questions from Pub/Sub are asked by a
+    worker in this process, or by a job on another runner, which is only submitted here.
+
+    Raises:
+        UsageError: Something is wrong with the flags; nothing was called.
+    """
+    started = time.monotonic()
+    options = parse_run(argv)
+    if not options.is_stream:
+        return session.run_archives(options, started)
+    if is_direct(PipelineOptions(list(options.runner_flags))):
+        from groundrows.pipeline.worker.run import run_worker  # its Pub/Sub client is slow to import
+
+        return run_worker(options, started)
+    session.submit(options)
+    if not options.quiet:
+        print(f"The job is submitted and runs until it is drained. Its rows go to {options.output}.")
+    return 0
