@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from groundrows.schemas.errors import RuleError as RuleError
     from groundrows.schemas.errors import SetupError as SetupError
     from groundrows.schemas.errors import StoppedError as StoppedError
+    from groundrows.schemas.errors import UndecodableError as UndecodableError
     from groundrows.schemas.errors import UsageError as UsageError
     from groundrows.schemas.outcome import Answer as Answer
     from groundrows.schemas.outcome import Failure as Failure
@@ -70,6 +71,7 @@ _HOMES = {
     "RuleError": "schemas.errors",
     "SetupError": "schemas.errors",
     "StoppedError": "schemas.errors",
+    "UndecodableError": "schemas.errors",
     "UsageError": "schemas.errors",
     "running_emulator": "pipeline.emulator.process",
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from groundrows.pipeline.commands import COMMANDS
+from groundrows.schemas.service import SERVICES
 from tests.support.paths import ROOT
 
 FLOORS = ("schemas", "transforms", "pipeline")
@@ -45,6 +46,14 @@ def imported(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
             yield node.module or ""
+
+
+def names_imported(path: Path) -> Iterator[str]:
+    """What the file imports, down to the names that it takes from modules."""
+    yield from imported(path)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def imported_at_once(path: Path) -> Iterator[str]:
@@ -124,3 +133,30 @@ def test_only_the_stage_of_generate_knows_beam():
 def test_the_emulator_starts_without_beam():
     for path in (ROOT / "pipeline" / "emulator").rglob("*.py"):
         assert "apache_beam" not in {module.split(".")[0] for module in imported(path)}, path
+
+
+SERVICE_FOLDERS = (
+    "schemas/discoveryengine",
+    "transforms/generate/clients/discoveryengine",
+    "pipeline/emulator",
+)
+
+
+def test_only_the_service_and_the_emulator_know_the_services_messages():
+    for path in MODULES:
+        where = path.relative_to(ROOT)
+        if where.as_posix().startswith(tuple(f"{folder}/" for folder in SERVICE_FOLDERS)):
+            continue
+        for module in imported(path):
+            assert not module.startswith(("google.protobuf", "google.rpc", "google.cloud.discoveryengine")), (
+                where
+            )
+            assert "discoveryengine" not in module.split("."), f"{where} imports {module}"
+
+
+def test_a_service_is_known_by_its_folders_and_its_name_alone():
+    for name in SERVICES:
+        assert (ROOT / "schemas" / name / "service.py").is_file()
+        assert (ROOT / "transforms" / "generate" / "clients" / name / "open.py").is_file()
+    others = {path.parent.name for path in (ROOT / "schemas").glob("*/service.py")}
+    assert others == set(SERVICES)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from google.protobuf.duration_pb2 import Duration
-
 from groundrows.schemas.codes import MESSAGE_TOO_LARGE
 from groundrows.schemas.errors import CallError, NotReadableError
-from groundrows.transforms.generate.clients.discoveryengine.json_messages import read_json
+from groundrows.transforms.generate.clients.json_body import read_json
 from groundrows.transforms.generate.clients.status import CODES, NAMES, status_error
 
 # By the table in google.rpc's code.proto, where several codes share a status the one that says least. What
@@ -33,6 +32,7 @@ _BY_STATUS = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+_DURATION = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,9})?s")  # as protobuf writes one in JSON
 _LONGEST_TEXT = 200  # characters of a body that is no status
 
 
@@ -104,12 +104,10 @@ def _retry_delay(details: object) -> float | None:
     for detail in details if isinstance(details, list) else []:
         if not isinstance(detail, dict) or not str(detail.get("@type")).endswith("/google.rpc.RetryInfo"):
             continue
-        delay = Duration()
-        try:
-            delay.FromJsonString(detail.get("retryDelay"))
-        except (ValueError, TypeError, AttributeError):
+        delay = detail.get("retryDelay")
+        if not isinstance(delay, str) or _DURATION.fullmatch(delay) is None:
             return None
-        return max(0.0, delay.seconds + delay.nanos / 1e9)
+        return max(0.0, float(delay[:-1]))
     return None
 
 

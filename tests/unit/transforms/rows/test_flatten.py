@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from groundrows.schemas.discoveryengine.messages import request_class, response_class
 from groundrows.schemas.outcome import Answer, Failure, Outcome
 from groundrows.schemas.question import Question
+from groundrows.schemas.response import Candidate, Chunk, Claim
 from groundrows.schemas.rows import AnswerRow, Image, ImageFile, Retrieval, Video, Website, encode
 from groundrows.schemas.tables import tables_made_by
+from groundrows.transforms.rows.answer_rows import Turn, candidate_rows
 from groundrows.transforms.rows.flatten import (
     FailureRows,
     FlattenAnswers,
@@ -629,6 +631,33 @@ def test_the_same_sentence_twice_is_found_twice() -> None:
     rows = rows_of(message)
     assert [row.claim_start for row in rows.claim_supports] == [0, 25]
     assert only_answer(rows).support_coverage == 20 / 35
+
+
+def test_a_claim_stands_where_the_service_says_and_else_where_its_words_are() -> None:
+    candidate = Candidate(
+        index=0,
+        text="Tin melts. Tin melts. Tin melts.",
+        role="model",
+        score=None,
+        chunks=[Chunk("Tin melts.", None, None, None, None, None, None, {}, None)],
+        claims=[
+            Claim("Tin melts.", [0], None, (22, 32)),
+            Claim("Tin melts.", [0], None),
+            Claim("melts", [], None, (4, 9)),
+        ],
+        retrieval=[],
+        queries=(),
+        suggestions_html=None,
+        search_blob=None,
+        images=(),
+        videos=(),
+        warnings=(),
+    )
+    turn = Turn("run-1", QUESTION, answer_to(response()), None, False, "{}", None, ())
+    row, _, claims = candidate_rows(turn, candidate)
+    assert [(claim.claim_start, claim.claim_end) for claim in claims] == [(22, 32), (0, 10), (4, 9)]
+    assert row.support_coverage == 20 / 32
+    assert row.warnings == ()
 
 
 def test_claims_over_the_same_words_count_them_once() -> None:

@@ -1,19 +1,10 @@
-"""The service over REST: what gRPC carries, as JSON over HTTP/1.1.
-
-aiohttp parses HTTP in C and keeps connections; httpx, asyncio's other client, takes several times the CPU.
-"""
+"""The service over REST: what gRPC carries, as JSON over HTTP/1.1."""
 
 from __future__ import annotations
 
-import asyncio
-import ssl
-import time
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
-from urllib.request import getproxies, proxy_bypass
 
-import aiohttp
 from google.protobuf import json_format
 from yarl import URL
 
@@ -23,14 +14,13 @@ from groundrows.schemas.jsontext import compact_json
 from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.credentials import AuthHeaders
 from groundrows.transforms.generate.clients.discoveryengine.address import address_of
-from groundrows.transforms.generate.clients.discoveryengine.json_messages import read_json, read_message
+from groundrows.transforms.generate.clients.discoveryengine.json_messages import read_message
 from groundrows.transforms.generate.clients.discoveryengine.merge import merge
-from groundrows.transforms.generate.clients.first_element import FirstElement
-from groundrows.transforms.generate.clients.http_errors import error_in, http_error
-from groundrows.transforms.generate.clients.status import status_error, undecodable
+from groundrows.transforms.generate.clients.http_errors import error_in
+from groundrows.transforms.generate.clients.http_post import HttpPost
+from groundrows.transforms.generate.clients.json_body import read_json
+from groundrows.transforms.generate.clients.status import undecodable
 from groundrows.transforms.generate.settings import CallSettings
-
-_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": "groundrows (gzip)"}
 
 
 class RestClient:
@@ -52,54 +42,13 @@ class RestClient:
         if self._streamed:
             verb = "streamGenerateGroundedContent"
         self._url = URL(f"{scheme}://{settings.endpoint}/{version}/{path}:{verb}", encoded=True)
-        self._auth = AuthHeaders(settings.endpoint) if settings.secure else None
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=settings.max_in_flight,
-                ssl=ssl.create_default_context() if settings.secure else True,
-                ttl_dns_cache=60,
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=_HEADERS,
-            # The attempt's own deadline covers all of it, the wait for a token included.
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            proxy=_proxy_for(settings.endpoint) if settings.secure else None,
-        )
+        self._http = HttpPost(settings, AuthHeaders(settings.endpoint) if settings.secure else None)
 
     async def ask(self, call: Call, deadline: float) -> Reply:
         """See `Client.ask`."""
-        try:
-            async with asyncio.timeout(deadline):
-                return await self._ask(call, deadline)
-        except TimeoutError:
-            raise status_error("DEADLINE_EXCEEDED", "the call was cut", None, deadline) from None
-        except aiohttp.ClientPayloadError as error:
-            if isinstance(error.__cause__, aiohttp.http_exceptions.ContentEncodingError):
-                raise undecodable(0) from None
-            raise CallError("UNAVAILABLE", f"the connection broke within the response: {error}") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise CallError("UNAVAILABLE", str(error) or type(error).__name__) from None
-
-    async def _ask(self, call: Call, deadline: float) -> Reply:
-        if self._session.closed:
-            raise CallError("UNAVAILABLE", "the client is closed")
-        headers: Mapping[str, str] | None = None if self._auth is None else await self._auth.get()
-        first_part_ms: float | None = None
-        started = time.monotonic()
-        request = self._session.post(self._url, data=self._body(call), headers=headers, allow_redirects=False)
-        async with request as response:
-            if self._streamed and response.status == 200:
-                pieces: list[bytes] = []
-                first = FirstElement()
-                async for piece in response.content.iter_any():
-                    pieces.append(piece)
-                    if first_part_ms is None and first.feed(piece):
-                        first_part_ms = (time.monotonic() - started) * 1000
-                body = b"".join(pieces)
-            else:
-                body = await response.read()
-        if response.status != 200:
-            raise http_error(response.status, response.reason, response.headers, body, deadline)
+        body, first_part_ms = await self._http.post(
+            self._url, self._body(call), deadline, is_array=self._streamed
+        )
         return self._reply(body, first_part_ms, deadline)
 
     def _body(self, call: Call) -> bytes:
@@ -135,18 +84,7 @@ class RestClient:
 
     async def close(self) -> None:
         """See `Client.close`."""
-        if self._auth is not None:
-            self._auth.close()
-        await self._session.close()
-
-
-def _proxy_for(endpoint: str) -> str | None:
-    """The proxy that the environment names, which gRPC heeds as well.
-
-    aiohttp would look for itself if told to, but also for passwords in a .netrc, to send in place of ours.
-    """
-    host = endpoint.rpartition(":")[0].strip("[]")
-    return None if proxy_bypass(host) else getproxies().get("https")
+        await self._http.close()
 
 
 def _is_cut(body: bytes) -> bool:

@@ -36,3 +36,8 @@ def test_without_tls_nothing_leaves_this_machine(transport: str) -> None:
     for endpoint in ("10.0.0.1:9", "example.invalid:9", "127.0.0.1.example.invalid:9", "[2001:db8::1]:9", ""):
         with pytest.raises(SetupError, match="not on this machine"):
             opened(endpoint, transport=transport)
+
+
+def test_a_service_that_there_is_not_is_named() -> None:
+    with pytest.raises(SetupError, match="'oracle': give one of discoveryengine"):
+        opened(service="oracle")

@@ -1,0 +1,116 @@
+"""POST of JSON to one server: what every service over HTTP/1.1 needs, whatever its JSON says.
+
+aiohttp parses HTTP in C and keeps connections; httpx, asyncio's other client, takes several times the CPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Mapping
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from yarl import URL
+
+from groundrows.schemas.errors import CallError
+from groundrows.transforms.generate.clients.credentials import AuthHeaders
+from groundrows.transforms.generate.clients.first_element import FirstElement
+from groundrows.transforms.generate.clients.http_errors import http_error
+from groundrows.transforms.generate.clients.status import status_error, undecodable
+from groundrows.transforms.generate.settings import CallSettings
+
+_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": "groundrows (gzip)"}
+
+
+class HttpPost:
+    """Connections to the endpoint of the settings. Made and used on one event loop.
+
+    Args:
+        settings: Where and how to call.
+        auth: Makes the headers that say in whose name a request is made; None for none.
+    """
+
+    def __init__(self, settings: CallSettings, auth: AuthHeaders | None) -> None:
+        self._auth = auth
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=settings.max_in_flight,
+                ssl=ssl.create_default_context() if settings.secure else True,
+                ttl_dns_cache=60,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=_HEADERS,
+            # The attempt's own deadline covers all of it, the wait for a token included.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            proxy=_proxy_for(settings.endpoint) if settings.secure else None,
+        )
+
+    async def post(
+        self, url: URL, body: bytes, deadline: float, *, is_array: bool = False
+    ) -> tuple[bytes, float | None]:
+        """Send one request.
+
+        Args:
+            url: Where to.
+            body: The request as JSON.
+            deadline: Seconds after which the attempt is cut.
+            is_array: Whether the response is a stream: an array whose first element is watched for.
+
+        Returns:
+            The response's body, and milliseconds until its first element was there, if it was watched for.
+
+        Raises:
+            CallError: There is no response, or one with another status than success.
+        """
+        try:
+            async with asyncio.timeout(deadline):
+                return await self._post(url, body, deadline, is_array)
+        except TimeoutError:
+            raise status_error("DEADLINE_EXCEEDED", "the call was cut", None, deadline) from None
+        except aiohttp.ClientPayloadError as error:
+            if isinstance(error.__cause__, aiohttp.http_exceptions.ContentEncodingError):
+                raise undecodable(0) from None
+            raise CallError("UNAVAILABLE", f"the connection broke within the response: {error}") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise CallError("UNAVAILABLE", str(error) or type(error).__name__) from None
+
+    async def _post(
+        self, url: URL, body: bytes, deadline: float, is_array: bool
+    ) -> tuple[bytes, float | None]:
+        if self._session.closed:
+            raise CallError("UNAVAILABLE", "the client is closed")
+        headers: Mapping[str, str] | None = None if self._auth is None else await self._auth.get()
+        first_ms: float | None = None
+        started = time.monotonic()
+        request = self._session.post(url, data=body, headers=headers, allow_redirects=False)
+        async with request as response:
+            if is_array and response.status == 200:
+                pieces: list[bytes] = []
+                first = FirstElement()
+                async for piece in response.content.iter_any():
+                    pieces.append(piece)
+                    if first_ms is None and first.feed(piece):
+                        first_ms = (time.monotonic() - started) * 1000
+                received = b"".join(pieces)
+            else:
+                received = await response.read()
+        if response.status != 200:
+            raise http_error(response.status, response.reason, response.headers, received, deadline)
+        return received, first_ms
+
+    async def close(self) -> None:
+        """Give back connections."""
+        if self._auth is not None:
+            self._auth.close()
+        await self._session.close()
+
+
+def _proxy_for(endpoint: str) -> str | None:
+    """The proxy that the environment names, which gRPC heeds as well.
+
+    aiohttp would look for itself if told to, but also for passwords in a .netrc, to send in place of ours.
+    """
+    host = endpoint.rpartition(":")[0].strip("[]")
+    return None if proxy_bypass(host) else getproxies().get("https")
