@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -11,11 +10,11 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 from fastavro import parse_schema
-from fastavro.write import Writer
 
 from groundrows.pipeline.options.ledger import LedgerOptions, parse_ledger
-from groundrows.pipeline.storage.files import CODEC, open_for_writing
+from groundrows.pipeline.storage.row_formats.known import FORMATS
 from groundrows.pipeline.storage.uris import without_password
+from groundrows.pipeline.storage.whole import written_whole
 from groundrows.schemas.errors import LedgerError, UsageError
 from groundrows.schemas.service import stored_json
 from groundrows.transforms.generate.ledger.base import Ledger, ModelSummary
@@ -78,28 +77,17 @@ def export(ledger: Ledger, path: str) -> int:
     """
     if FileSystems.exists(path):
         raise UsageError(f"--export={path} is there already: name another file, or remove it first.")
-    half = f"{path}.{uuid.uuid4().hex}"
+    count = 0
     try:
-        with open_for_writing(half) as file:
-            writer = Writer(file, SCHEMA, codec=CODEC)
-            count = 0
+        with written_whole(path) as file:
+            writer = FORMATS["avro"].writer(file, SCHEMA)
             for row in _rows(ledger):
-                writer.write(row)
+                writer.write_values(row)
                 count += 1
-            writer.flush()
-        FileSystems.rename([half], [path])
+            writer.close()
     except OSError as error:
-        _remove(half)
         raise UsageError(f"--export={path} can't be written: {error}; name another file.") from None
-    except BaseException:
-        _remove(half)
-        raise
     return count
-
-
-def _remove(path: str) -> None:
-    if FileSystems.exists(path):
-        FileSystems.delete([path])
 
 
 def _rows(ledger: Ledger) -> Iterator[dict[str, Any]]:

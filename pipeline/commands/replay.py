@@ -15,6 +15,7 @@ from groundrows.pipeline.sources.archives import Archive
 from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
 from groundrows.pipeline.storage.files import make_directory
 from groundrows.pipeline.storage.output import STAGING, Output, finished_files, ledger_in
+from groundrows.pipeline.storage.uris import is_remote
 from groundrows.schemas.errors import UsageError
 
 
@@ -43,7 +44,7 @@ def replay(argv: list[str]) -> int:
 
         def archives(where: Output) -> list[Archive]:
             make_directory(where.private(STAGING))
-            path = where.private(STAGING, "replay.avro")
+            path = where.private(STAGING, f"replay{where.format.suffix}")
             failed.write(path)
             return [Archive(path, "failures", "none")]
 
@@ -56,7 +57,7 @@ def _distinct(directories: Sequence[str]) -> list[str]:
 
 
 def _absolute(directory: str) -> str:
-    return directory if "://" in directory else os.path.realpath(directory)
+    return directory if is_remote(directory) else os.path.realpath(directory)
 
 
 def _check_not_overwritten(options: ReplayOptions, directories: Sequence[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import uuid
 from collections.abc import Sequence
 from contextlib import closing
 
@@ -13,7 +12,9 @@ from groundrows.pipeline.report.document import page
 from groundrows.pipeline.report.gather import gather
 from groundrows.pipeline.report.read import find_run, narrow, opened
 from groundrows.pipeline.run.preflight import check_storage
-from groundrows.pipeline.storage.files import cause_of, check_name, delete, move, open_for_writing
+from groundrows.pipeline.storage.files import cause_of, check_name
+from groundrows.pipeline.storage.uris import is_remote
+from groundrows.pipeline.storage.whole import write_whole
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.wording import reason_of
 
@@ -45,7 +46,7 @@ def check_writable(path: str) -> None:
     Raises:
         UsageError: It can't.
     """
-    if "://" in path:
+    if is_remote(path):
         return
     above = os.path.dirname(os.path.abspath(path))
     problem = None
@@ -66,16 +67,10 @@ def write(path: str, text: str) -> int:
         UsageError: It can't be written.
     """
     data = text.encode("utf-8", "backslashreplace")  # a directory's name may hold bytes that are no UTF-8
-    half = path if "://" in path else f"{path}.{uuid.uuid4().hex}"
     try:
         check_name(path)
-        with open_for_writing(half) as file:
-            file.write(data)
-        if half != path:
-            move(half, path)
+        write_whole(path, data)
     except Exception as error:
-        if half != path:
-            delete(half)
         reason = reason_of(cause_of(error))
         raise UsageError(f"--output={path} can't be written: {reason}; name another file.") from None
     return len(data)

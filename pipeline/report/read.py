@@ -1,6 +1,6 @@
-"""A run's Avro files as narrow tables that DuckDB queries.
+"""A run's row files as narrow tables that DuckDB queries.
 
-polars reads the Avro, a batch at a time, and leaves a Parquet file with only what the figures need: numbers,
+polars reads the rows, a batch at a time, and leaves a Parquet file with only what the figures need: numbers,
 the first characters of a question, hashes instead of ids and texts. That is a few percent of the rows' size;
 a million answers are then queried in seconds and in little memory. Whole rows are read again for the few that
 are shown.
@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-import fastavro
 import polars as pl
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
-from polars_avro import scan_avro
 
-from groundrows.pipeline.report.blocks import check_whole
-from groundrows.pipeline.storage.files import cause_of, check_name, read_json, row_files
+from groundrows.pipeline.storage.files import cause_of, check_name, read_json
 from groundrows.pipeline.storage.output import RUN, UNDER_WAY
+from groundrows.pipeline.storage.row_files import RowFile, row_files
+from groundrows.pipeline.storage.row_formats.known import DEFAULT, FORMATS, format_of
+from groundrows.pipeline.storage.uris import is_remote
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 from groundrows.schemas.wording import reason_of
@@ -145,7 +145,7 @@ NARROW: Mapping[str, Callable[[Names], list[Column]]] = {
 
 @dataclass(frozen=True, slots=True)
 class RowsFile:
-    """An Avro file: its name, and where on this machine its bytes are found."""
+    """A row file: its name, and where on this machine its bytes are found."""
 
     name: str
     path: str
@@ -157,7 +157,7 @@ class Run:
 
     Attributes:
         directory: Its name as given.
-        files: Its Avro files by table.
+        files: Its row files by table.
         summary: What `run.json` says, or None where no run has finished.
         stopped: Whether a run is under way there, or was stopped.
     """
@@ -174,7 +174,7 @@ def find_run(directory: str, folder: str) -> Run:
     Raises:
         UsageError: There is no such directory, it holds no rows, or it can't be read.
     """
-    if "://" not in directory and not os.path.isdir(directory):
+    if not is_remote(directory) and not os.path.isdir(directory):
         there = os.path.lexists(directory)
         said = f"The file {directory} is no directory" if there else f"There is no directory {directory}"
         raise UsageError(f"{said}: name the --output of a run.")
@@ -211,10 +211,10 @@ def _why_none(stopped: bool) -> str:
 
 
 def _local(path: str, folder: str) -> RowsFile:
-    if "://" not in path and path.isascii():
+    if not is_remote(path) and path.isascii():
         return RowsFile(path, path)
-    copy = os.path.join(folder, f"{uuid.uuid4().hex}.avro")
-    if "://" not in path:
+    copy = os.path.join(folder, f"{uuid.uuid4().hex}{format_of(path).suffix}")
+    if not is_remote(path):
         # polars takes no name that is no UTF-8.
         os.symlink(os.path.abspath(path), copy)
         return RowsFile(path, copy)
@@ -253,7 +253,7 @@ def narrow(db: duckdb.DuckDBPyConnection, run: Run, schema: str, folder: str) ->
         for number, file in enumerate(files):
             narrowed = os.path.join(folder, f"{schema}-{table}-{number:05d}.parquet")
             with _readable(file):
-                check_whole(file.path)
+                format_of(file.path).check_whole(file.path)
                 rows = _scan(file)
                 rows.select(columns(rows.collect_schema().names())).sink_parquet(narrowed, compression="lz4")
         pattern = os.path.join(folder, f"{schema}-{table}-*.parquet").replace("'", "''")
@@ -261,9 +261,8 @@ def narrow(db: duckdb.DuckDBPyConnection, run: Run, schema: str, folder: str) ->
 
 
 def _empty(table: str, folder: str) -> RowsFile:
-    path = os.path.join(folder, f"empty-{table}.avro")
-    with open(path, "wb") as file:
-        fastavro.writer(file, TABLES[table].schema, [])
+    path = os.path.join(folder, f"empty-{table}{FORMATS[DEFAULT].suffix}")
+    RowFile(path, table).close()
     return RowsFile(path, path)
 
 
@@ -291,7 +290,7 @@ def whole_rows(
 
 def _scan(file: RowsFile) -> pl.LazyFrame:
     """A file's rows; figures that are none, NaN and the infinite, are null."""
-    rows = scan_avro(file.path, batch_size=BATCH_ROWS, glob=False)
+    rows = format_of(file.path).scan(file.path, BATCH_ROWS)
     kinds = rows.collect_schema()
     return rows.with_columns(_finite(pl.col(name)) for name, kind in kinds.items() if kind.is_float())
 

@@ -8,25 +8,17 @@ from contextlib import closing
 from itertools import islice
 from typing import Any
 
-from groundrows.pipeline.storage.files import column_rows
 from groundrows.pipeline.storage.output import Output
+from groundrows.pipeline.storage.row_files import columns_of, readable_rows
 from groundrows.transforms.generate.calling.answered import AnsweredTurns, turn_name
 
-# Only these columns are decoded into Python; the rest is skipped over.
-_TURN = [
-    {"name": "question_id", "type": "string"},
-    {"name": "turn_index", "type": "int"},
-    {"name": "question", "type": "string", "default": ""},
-]
-_ANSWER_ID = {"name": "answer_id", "type": "string"}
-_TURNS = {"type": "record", "name": "groundrows.answers", "fields": _TURN}
-_ANSWERS = {**_TURNS, "fields": [*_TURN, _ANSWER_ID, {"name": "answer_text", "type": "string"}]}
-_CHUNKS = {
-    "type": "record",
-    "name": "groundrows.support_chunks",
-    "fields": [_ANSWER_ID, {"name": "chunk_text", "type": "string"}],
-}
-_CHECKS = {"type": "record", "name": "groundrows.grounding_checks", "fields": [_ANSWER_ID]}
+# Files of the first versions have no column `question`.
+_TURNS = columns_of("answers", "question_id", "turn_index", "question", missing={"question": ""})
+_ANSWERS = columns_of(
+    "answers", "question_id", "turn_index", "question", "answer_id", "answer_text", missing={"question": ""}
+)
+_CHUNKS = columns_of("support_chunks", "answer_id", "chunk_text")
+_CHECKS = columns_of("grounding_checks", "answer_id")
 _BATCH = 10_000
 
 _UNREADABLE = "What is answered in {path} can't be read: {reason}; mend the file or take it away."
@@ -83,4 +75,4 @@ def answered_turns(files: Iterable[str], path: str) -> AnsweredTurns:
 
 
 def _rows(files: Iterable[str], columns: Any) -> Iterator[Any]:
-    return column_rows(files, columns, _UNREADABLE)
+    return readable_rows(files, columns, _UNREADABLE)

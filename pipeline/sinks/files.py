@@ -1,18 +1,16 @@
-"""Rows into Avro files that appear only when they are whole.
+"""Rows into files that appear only when they are whole.
 
 A file is written under the run's private directory and moved to its final name behind a barrier that stands
 after the last row of its window. Beam's `fileio` does the same, but swallows an error of the move (the rows
 are then gone without a word), loses the pane, and never starts a second file; hence this module. Streams have
-`pipeline/stream_sinks.py`.
+`stream_files.py`.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
-from io import BytesIO
 from typing import Any
 
 import apache_beam as beam
@@ -20,17 +18,15 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
-from fastavro.write import Writer
 
-from groundrows.pipeline.storage.files import CODEC, make_directory, move, open_for_writing
+from groundrows.pipeline.storage.files import make_directory, move
 from groundrows.pipeline.storage.output import STAGING, Output
-from groundrows.schemas.rows import Row, encode
+from groundrows.pipeline.storage.row_files import RowFile
+from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import TABLES
 from groundrows.transforms.counters import ROWS
 
 ROWS_PER_FILE = 1_000_000
-# Before compression. Readers take a block at a time; past this size it compresses no better.
-BLOCK_BYTES = 64_000
 
 
 class WriteRows(beam.PTransform):
@@ -55,50 +51,6 @@ class WriteRows(beam.PTransform):
             | "Together" >> beam.GroupByKey()
             | "Publish" >> beam.ParDo(PublishFn(self._output))
         )
-
-
-class RowFile:
-    """One Avro file in the making."""
-
-    def __init__(self, path: str, table: str) -> None:
-        self.path = path
-        self.rows = 0
-        self._file = open_for_writing(path)
-        self._writer = Writer(self._file, TABLES[table].schema, codec=CODEC)
-        self._block = bytearray()
-        self._block_rows = 0
-
-    def write(self, row: Row) -> None:
-        """Add a row.
-
-        Raises:
-            RowError: It does not fit its schema.
-        """
-        self._block += encode(row)
-        self._block_rows += 1
-        self.rows += 1
-        if len(self._block) >= BLOCK_BYTES:
-            self._end_block()
-
-    def close(self) -> None:
-        """Write out what is buffered and close the file."""
-        if self._block_rows:
-            self._end_block()
-        self._writer.flush()
-        self._file.close()
-
-    def _end_block(self) -> None:
-        self._writer.write_block(_Block(self._block_rows, BytesIO(self._block)))
-        self._block = bytearray()
-        self._block_rows = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """A block as fastavro's writer takes it: rows that are encoded, and not compressed."""
-
-    num_records: int
-    bytes_: BytesIO
 
 
 class _WriteFn(beam.DoFn):
@@ -144,7 +96,7 @@ def staged_file(output: Output, table: str, name: str) -> RowFile:
     """A new file among those that are not published yet; the name is the table's and then `name`."""
     directory = output.private(STAGING)
     make_directory(directory)
-    return RowFile(FileSystems.join(directory, f"{table}-{name}.avro"), table)
+    return RowFile(FileSystems.join(directory, f"{table}-{name}{output.format.suffix}"), table)
 
 
 class PublishFn(beam.DoFn):
@@ -190,7 +142,7 @@ def ensure_every_table(output: Output) -> None:
         make_directory(output.table(table))
         staging = output.private(STAGING)
         make_directory(staging)
-        name = f"{table}-empty.avro"
+        name = f"{table}-empty{output.format.suffix}"
         staged = FileSystems.join(staging, name)
         RowFile(staged, table).close()
         move(staged, FileSystems.join(output.table(table), name))

@@ -18,8 +18,9 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.window import GlobalWindows
 
-from groundrows.pipeline.sinks.files import PublishFn, RowFile, staged_file, time_part
+from groundrows.pipeline.sinks.files import PublishFn, staged_file, time_part
 from groundrows.pipeline.storage.output import Output
+from groundrows.pipeline.storage.row_files import RowFile
 from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import TABLES
 from groundrows.transforms.counters import ROWS

@@ -1,4 +1,8 @@
-"""The SQL views of `templates/sql/`, ready to run."""
+"""The SQL views over the tables, ready to run.
+
+Each table has a view `TABLE_latest`, in which every row is once. A file of `templates/sql/` holds a view's
+statement; for a table without such a file the statement is made from the table's key and time column.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,9 @@ import re
 from importlib import resources
 
 from groundrows.pipeline.options.resources import dataset_of
+from groundrows.schemas.tables import TABLES, Table
 
-VIEWS = (
-    "answers_latest",
-    "support_chunks_latest",
-    "claim_supports_latest",
-    "grounding_checks_latest",
-    "failures_latest",
+OVER_LATEST = (
     "failures_open",
     "answers_with_claims",
     "unsupported_claims",
@@ -21,7 +21,12 @@ VIEWS = (
     "retrieval_thresholds",
     "failures_by_day",
 )
-"""The views, in an order in which each finds those it is made of."""
+"""The views over the tables' own views."""
+
+
+def view_names() -> tuple[str, ...]:
+    """The views, in an order in which each finds those it is made of."""
+    return (*(f"{table}_latest" for table in TABLES), *OVER_LATEST)
 
 
 def views(dataset: str | None) -> dict[str, str]:
@@ -31,11 +36,35 @@ def views(dataset: str | None) -> dict[str, str]:
         dataset: `PROJECT.DATASET`, for BigQuery; None for names without one, as DuckDB takes them.
 
     Raises:
-        UsageError: `dataset` is none.
+        UsageError: `dataset` is not the name of a dataset.
     """
-    directory = resources.files("groundrows.templates.sql")
-    texts = {name: directory.joinpath(f"{name}.sql").read_text(encoding="utf-8") for name in VIEWS}
+    texts = {name: text_of(name) for name in view_names()}
     if dataset is None:
         return {name: re.sub(r"`\$\{DATASET\}\.(\w+)`", r"\1", text) for name, text in texts.items()}
     where = str(dataset_of(dataset))
     return {name: text.replace("${DATASET}", where) for name, text in texts.items()}
+
+
+def text_of(view: str) -> str:
+    """A view's statement, in which `${DATASET}` stands for where the tables are."""
+    file = resources.files("groundrows.templates.sql").joinpath(f"{view}.sql")
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    return _latest(TABLES[view.removesuffix("_latest")])
+
+
+def _latest(table: Table) -> str:
+    same = ", ".join(column for column in table.key if column not in (table.time_column, "run_id"))
+    order, said = [f"{table.time_column} DESC", "run_id"], "the newest"
+    if any(field["name"] == "from_ledger" for field in table.schema["fields"]):
+        order.insert(1, "from_ledger")
+        said += "; of a response that is\n-- there twice, the row of the run that asked for it"
+    return f"""\
+-- Every row of {table.name} once: of those with the same {same}, {said}.
+-- ${{DATASET}} stands for PROJECT.DATASET, where the tables are; `groundrows sql` fills it in.
+CREATE OR REPLACE VIEW `${{DATASET}}.{table.name}_latest` AS
+SELECT *
+FROM `${{DATASET}}.{table.name}`
+WHERE TRUE
+QUALIFY ROW_NUMBER() OVER (PARTITION BY {same} ORDER BY {", ".join(order)}) = 1;
+"""

@@ -22,6 +22,7 @@ from groundrows.pipeline.sources.formats.jsonlines import read_json_file, read_j
 from groundrows.pipeline.sources.formats.parquet_rows import read_parquet
 from groundrows.pipeline.sources.formats.text import as_utf8
 from groundrows.pipeline.storage.files import cause_of
+from groundrows.pipeline.storage.uris import is_remote
 from groundrows.schemas.record import Record
 from groundrows.schemas.wording import reason_of
 from groundrows.transforms import counters
@@ -90,7 +91,7 @@ def find_archives(patterns: Sequence[str], settings: ReadSettings | None = None)
     """
     paths = sorted({path for pattern in _with_commas(patterns) for path in _match(pattern)})
     # The same local file can be reached by several paths; the first of them stands for it.
-    distinct = {path if "://" in path else os.path.realpath(path): path for path in reversed(paths)}
+    distinct = {path if is_remote(path) else os.path.realpath(path): path for path in reversed(paths)}
     return [_archive(path, settings or ReadSettings()) for path in sorted(distinct.values())]
 
 
@@ -105,7 +106,7 @@ def _with_commas(patterns: Sequence[str]) -> Iterator[str]:
 
 
 def _match(pattern: str) -> list[str]:
-    if "://" not in pattern and os.path.exists(pattern) and not os.path.isfile(pattern):
+    if not is_remote(pattern) and os.path.exists(pattern) and not os.path.isfile(pattern):
         raise ValueError(f"The input {pattern!r} is {_kind(pattern)}")
     patterns = [pattern, pattern.replace("**/", "")] if "**/" in pattern else [pattern]
     try:
@@ -124,11 +125,11 @@ def _match(pattern: str) -> list[str]:
 
 def _found(pattern: str) -> Iterator[str]:
     # Beam looks for `*.csv` in the directory named "", which there is none of.
-    here = "./" if pattern and "://" not in pattern and not os.path.isabs(pattern) else ""
+    here = "./" if pattern and not is_remote(pattern) and not os.path.isabs(pattern) else ""
     for file in FileSystems.match([here + pattern])[0].metadata_list:
         path = file.path.removeprefix(here)
         # A pipe would be waited for without end.
-        if "://" in path or os.path.isfile(path):
+        if is_remote(path) or os.path.isfile(path):
             yield path
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from fastavro.write import Writer
-
-from groundrows.pipeline.storage.files import CODEC, column_rows, open_for_writing
+from groundrows.pipeline.storage.files import open_for_writing
+from groundrows.pipeline.storage.row_files import columns_of, readable_rows
+from groundrows.pipeline.storage.row_formats.known import format_of
 from groundrows.schemas.ids import hashed_id
 from groundrows.schemas.tables import TABLES
 
@@ -99,16 +99,16 @@ class FailedRecords:
         return self.found - sum(self.left_out.values())
 
     def write(self, path: str) -> None:
-        """Copy the chosen rows, as they are and in their order, to an Avro file."""
+        """Copy the chosen rows, as they are and in their order, to a row file."""
         wanted = self._db.execute("SELECT place FROM chosen ORDER BY place")
         following = wanted.fetchone()
         with open_for_writing(path) as file:
-            writer = Writer(file, TABLES["failures"].schema, codec=CODEC)
+            writer = format_of(path).writer(file, TABLES["failures"].schema)
             for place, row in enumerate(_rows(self._files, TABLES["failures"].schema)):
                 if following is not None and place == following[0]:
-                    writer.write(row)
+                    writer.write_values(row)
                     following = wanted.fetchone()
-            writer.flush()
+            writer.close()
 
     def close(self) -> None:
         """Let go of the scratch file."""
@@ -141,7 +141,7 @@ class FailedRecords:
             "INSERT INTO made_good VALUES (?,?,?,?,?)",
             (
                 (row["question_id"], row["turn_index"], row["run_id"], _seconds(row[moment]), is_check)
-                for row in _rows(files, _moments(table, moment))
+                for row in _rows(files, columns_of(table, "run_id", "question_id", "turn_index", moment))
             ),
         )
 
@@ -176,22 +176,9 @@ class FailedRecords:
         return all(new)
 
 
-def _moments(table: str, moment: str) -> Any:
-    """The columns of a table that say which turn a row is of, and when it was made."""
-    named = {"run_id": "string", "question_id": "string", "turn_index": "int"}
-    return {
-        "type": "record",
-        "name": f"groundrows.{table}",
-        "fields": [
-            *({"name": name, "type": kind} for name, kind in named.items()),
-            {"name": moment, "type": {"type": "long", "logicalType": "timestamp-micros"}},
-        ],
-    }
-
-
 def _rows(files: Iterable[str], columns: Any) -> Iterator[Any]:
     unreadable = "The rows of {path} can't be read: {reason}; mend the file or take it away."
-    return column_rows(files, columns, unreadable)
+    return readable_rows(files, columns, unreadable)
 
 
 def _seconds(moment: datetime) -> float:

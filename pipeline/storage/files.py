@@ -14,20 +14,13 @@ import json
 import os
 import re
 import shutil
-import sqlite3
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from fastavro import reader
 
-from groundrows.schemas.errors import UsageError
-from groundrows.schemas.wording import reason_of
-
-CODEC = "deflate"
-"""How the blocks of Avro files are compressed: every reader knows this codec, BigQuery's loads too."""
+from groundrows.pipeline.storage.uris import is_remote
 
 
 def check_name(path: str) -> None:
@@ -36,7 +29,7 @@ def check_name(path: str) -> None:
     Raises:
         ValueError: It doesn't: a pattern to Beam, or no bucket is named.
     """
-    if "://" in path and any(mark in path for mark in "*?["):
+    if is_remote(path) and any(mark in path for mark in "*?["):
         raise ValueError("a name with *, ? or [ would stand for others on gs://")
     if re.fullmatch(r"gs:/*", path):
         raise ValueError("it names no bucket")
@@ -44,13 +37,13 @@ def check_name(path: str) -> None:
 
 def make_directory(path: str) -> None:
     """Make a directory unless it is there."""
-    if "://" not in path:
+    if not is_remote(path):
         os.makedirs(path, exist_ok=True)
 
 
 def remove_directory(path: str) -> None:
     """Remove a directory and what is in it, if it is there."""
-    if "://" not in path:
+    if not is_remote(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):
@@ -59,7 +52,7 @@ def remove_directory(path: str) -> None:
 
 def move(source: str, target: str) -> None:
     """Give a file its final name."""
-    if "://" in source:
+    if is_remote(source):
         FileSystems.rename([source], [target])
     else:
         os.rename(source, target)
@@ -67,7 +60,7 @@ def move(source: str, target: str) -> None:
 
 def delete(path: str) -> None:
     """Delete a file, if it is there."""
-    if "://" not in path:
+    if not is_remote(path):
         with suppress(FileNotFoundError):
             os.remove(path)
     elif FileSystems.exists(path):
@@ -77,17 +70,6 @@ def delete(path: str) -> None:
 def open_for_writing(path: str) -> Any:
     """Open a file whose bytes go out as they are given."""
     return FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
-
-
-def row_files(directory: str) -> list[str]:
-    """The Avro files in a directory, sorted; none when it is not there."""
-    if "://" in directory:
-        found = FileSystems.match([FileSystems.join(directory, "*.avro")])[0].metadata_list
-        return sorted(file.path for file in found)
-    if not os.path.isdir(directory):
-        return []
-    paths = [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".avro")]
-    return sorted(path for path in paths if os.path.isfile(path))
 
 
 def read_json(path: str) -> dict[str, Any] | None:
@@ -110,24 +92,3 @@ def cause_of(error: BaseException) -> BaseException:
     while details := getattr(error, "exception_details", None):
         error = next(iter(details.values()))
     return error
-
-
-def column_rows(files: Iterable[str], columns: Any, unreadable: str) -> Iterator[Any]:
-    """Yield some columns of every row of Avro files; the others are skipped over.
-
-    Args:
-        files: Paths, local or `gs://`.
-        columns: The Avro schema to read by.
-        unreadable: What is said of a file that can't be read, with `{path}` and `{reason}` in it.
-
-    Raises:
-        UsageError: A file can't be read. What whoever takes the rows does to SQLite passes as it is.
-    """
-    for path in files:
-        try:
-            with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-                yield from reader(file, reader_schema=columns)
-        except sqlite3.Error:
-            raise
-        except Exception as error:
-            raise UsageError(unreadable.format(path=path, reason=reason_of(error))) from None

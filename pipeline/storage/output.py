@@ -26,12 +26,14 @@ from groundrows.pipeline.storage.files import (
     check_name,
     delete,
     make_directory,
-    move,
-    open_for_writing,
     read_json,
     remove_directory,
-    row_files,
 )
+from groundrows.pipeline.storage.row_files import row_files
+from groundrows.pipeline.storage.row_formats.known import DEFAULT, FORMATS
+from groundrows.pipeline.storage.row_formats.seam import RowFormat
+from groundrows.pipeline.storage.uris import is_remote
+from groundrows.pipeline.storage.whole import write_whole
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 from groundrows.schemas.wording import reason_of
@@ -53,12 +55,19 @@ class Output:
         run_id: The run's name; a run that is taken up keeps it.
         kept_files: Files of finished runs that were there before and stay (`--append`).
         started_at: When the run was first started, UTC.
+        row_format: The name of the format of the row files that the run writes.
     """
 
     path: str
     run_id: str
     kept_files: tuple[str, ...]
     started_at: datetime
+    row_format: str = DEFAULT
+
+    @property
+    def format(self) -> RowFormat:
+        """The format of the row files that the run writes."""
+        return FORMATS[self.row_format]
 
     def private(self, *names: str) -> str:
         """A path among the run's own things."""
@@ -67,7 +76,7 @@ class Output:
     @property
     def scratch(self) -> str:
         """A directory on this machine for what need not outlive the run; it goes when the run ends."""
-        if "://" not in self.path:
+        if not is_remote(self.path):
             return self.private(STAGING)
         return os.path.join(tempfile.gettempdir(), f"groundrows-{self.run_id}")
 
@@ -93,7 +102,7 @@ def check(path: str, *, overwrite: bool, append: bool) -> None:
     with errors_named(path):
         check_name(path)
         _begun(path, overwrite=overwrite, append=append)
-        if "://" not in path:
+        if not is_remote(path):
             check_writable(path)
 
 
@@ -248,7 +257,7 @@ def finished_files(path: str, table: str) -> list[str] | None:
 
 def ledger_in(path: str) -> str | None:
     """The URI of the ledger that a run keeps in a directory by default; None where that is not local."""
-    return None if "://" in path else "sqlite://" + os.path.abspath(os.path.join(path, PRIVATE, LEDGER))
+    return None if is_remote(path) else "sqlite://" + os.path.abspath(os.path.join(path, PRIVATE, LEDGER))
 
 
 def finish(output: Output, summary: dict[str, Any]) -> None:
@@ -270,15 +279,10 @@ def _all_row_files(path: str) -> list[str]:
 
 def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
     """Write a file that is either whole or not there."""
-    path = FileSystems.join(output.path, name)
-    # An object on gs:// is there once it is whole.
-    half = path if "://" in path else output.private(f"half{name}")
     # A path may hold bytes that are no UTF-8; they are written as escapes.
     text = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    with open_for_writing(half) as file:
-        file.write(text + b"\n")
-    if half != path:
-        move(half, path)
+    # The unfinished file is out of sight of whoever lists the directory.
+    write_whole(FileSystems.join(output.path, name), text + b"\n", output.private(f"half{name}"))
 
 
 @contextmanager
@@ -288,7 +292,7 @@ def locked(path: str) -> Iterator[None]:
     Raises:
         UsageError: Another run holds it.
     """
-    if "://" in path:
+    if is_remote(path):
         yield
         return
     private = os.path.join(path, PRIVATE)

@@ -1,6 +1,16 @@
-"""URIs that may be shown: without what they hold of credentials."""
+"""What a path or a URI says: where it is, and what of it may be shown."""
 
 from __future__ import annotations
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path of a file or directory leads to a service, such as `gs://bucket/name`, not to a disk."""
+    return "://" in path
+
+
+def on_cloud_storage(path: str) -> bool:
+    """Whether a path leads to Google Cloud Storage."""
+    return path.startswith("gs://")
 
 
 def without_password(uri: str) -> str:

@@ -13,16 +13,18 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from fastavro import reader
 
 from groundrows.pipeline.run import accounting
 from groundrows.pipeline.run.graph import add_steps
 from groundrows.pipeline.run.quantiles import Sketches
 from groundrows.pipeline.run.runner import empty_pipeline
 from groundrows.pipeline.run.settings import RunSettings
-from groundrows.pipeline.sinks.files import RowFile
 from groundrows.pipeline.storage.files import make_directory, open_for_writing
 from groundrows.pipeline.storage.output import Output
+from groundrows.pipeline.storage.row_files import columns_of, read_rows
+from groundrows.pipeline.storage.row_formats.known import format_of
+from groundrows.pipeline.storage.uris import is_remote
+from groundrows.pipeline.storage.whole import written_whole
 from groundrows.schemas.record import Record
 from groundrows.schemas.rows import FailureRow
 from groundrows.schemas.tables import TABLES
@@ -30,18 +32,9 @@ from groundrows.transforms.counters import CHECKS, FAILED, RECORDS, RECORDS_READ
 
 Counters = Mapping[tuple[str, str], int]
 
-# Only these columns are decoded into Python; the rest is skipped over.
-_MEASURED = {
-    "type": "record",
-    "name": "groundrows.answers",
-    "fields": [
-        {"name": "candidate_index", "type": "int"},
-        {"name": "from_ledger", "type": "boolean"},
-        {"name": "latency_ms", "type": "double"},
-        {"name": "grounding_score", "type": ["null", "double"]},
-        {"name": "support_coverage", "type": ["null", "double"]},
-    ],
-}
+_MEASURED = columns_of(
+    "answers", "candidate_index", "from_ledger", "latency_ms", "grounding_score", "support_coverage"
+)
 
 
 def run_batch(records: Sequence[Record], settings: RunSettings, runner_flags: Sequence[str]) -> Counters:
@@ -77,10 +70,8 @@ def failures(batch: Output) -> Iterator[FailureRow]:
 
 
 def _failures_in(path: str) -> Iterator[FailureRow]:
-    with open(path, "rb") as file:
-        for row in reader(file):
-            found: dict[str, Any] = dict(row)
-            yield FailureRow(**{**found, "history": tuple(found["history"])})
+    for row in read_rows(path):
+        yield FailureRow(**{**row, "history": tuple(row["history"])})
 
 
 def drop_failures(
@@ -119,22 +110,20 @@ def _rewrite(path: str, rows: Sequence[FailureRow]) -> None:
     if not rows:
         os.remove(path)
         return
-    half = f"{path}.half"
-    file = RowFile(half, "failures")
-    for row in rows:
-        file.write(row)
-    file.close()
-    os.replace(half, path)
+    with written_whole(path) as file:
+        writer = format_of(path).writer(file, TABLES["failures"].schema)
+        for row in rows:
+            writer.write(row)
+        writer.close()
 
 
 def measure(batch: Output) -> Sketches:
     """The sketches of a batch's answers, which the graph leaves behind in a form that can't be merged."""
     sketches = Sketches()
     for path in batch.table_files("answers"):
-        with open(path, "rb") as file:
-            for row in reader(file, reader_schema=_MEASURED):
-                answer: Any = SimpleNamespace(**row)
-                sketches.add(answer)
+        for row in read_rows(path, _MEASURED):
+            answer: Any = SimpleNamespace(**row)
+            sketches.add(answer)
     return sketches
 
 
@@ -151,13 +140,13 @@ def publish(batch: Output, where: Output) -> None:
         make_directory(directory)
         for file in files:
             _publish(file, str(FileSystems.join(directory, os.path.basename(file))))
-        if "://" not in directory:
+        if not is_remote(directory):
             _sync(directory)
     shutil.rmtree(batch.path)
 
 
 def _publish(file: str, final: str) -> None:
-    if "://" in final:
+    if is_remote(final):
         # An object is there once all of it has arrived.
         with open(file, "rb") as source, open_for_writing(final) as target:
             shutil.copyfileobj(source, target)

@@ -22,12 +22,12 @@ from groundrows.pipeline.storage.files import (
     check_name,
     delete,
     make_directory,
-    move,
-    open_for_writing,
     read_json,
-    row_files,
 )
 from groundrows.pipeline.storage.output import Output
+from groundrows.pipeline.storage.row_files import row_files
+from groundrows.pipeline.storage.uris import is_remote
+from groundrows.pipeline.storage.whole import write_whole
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 
@@ -47,7 +47,7 @@ def check(path: str, *, overwrite: bool, append: bool) -> None:
         )
     with output.errors_named(path):
         _begun(path, append=append)
-        if "://" not in path:
+        if not is_remote(path):
             output.check_writable(path)
 
 
@@ -114,9 +114,4 @@ def _write_mark(where: Output) -> None:
     if FileSystems.exists(where.private(MARK)):
         return
     text = json.dumps({"run_id": where.run_id, "started_at": where.started_at.isoformat()})
-    # An object on gs:// is there once it is whole.
-    half = where.private(MARK if "://" in where.path else f"half.{MARK}")
-    with open_for_writing(half) as file:
-        file.write(text.encode())
-    if half != where.private(MARK):
-        move(half, where.private(MARK))
+    write_whole(where.private(MARK), text.encode(), where.private(f"half.{MARK}"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,50 +19,29 @@ from groundrows.schemas.rows import (
 )
 from groundrows.schemas.tables import TABLES
 from tests.support.read_back import as_read
+from tests.support.table_rows import NOON as NOON
+from tests.support.table_rows import row_of
 
-NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
-
-_ANSWER = AnswerRow(
+_ANSWER = row_of(
+    AnswerRow,
     run_id="run",
     question_id="q",
-    turn_index=0,
     answer_id="a",
-    candidate_index=0,
     question="Why?",
     answer_text="Because.",
     role="model",
     grounding_score=0.5,
     support_coverage=0.25,
-    claim_count=0,
-    supported_claim_count=0,
-    chunk_count=0,
-    web_search_queries=(),
-    search_suggestions_html=None,
-    search_sdk_blob=None,
-    retrieval=(),
-    images=(),
-    videos=(),
-    model_id=None,
     api_version="v1",
-    streamed=False,
     attempts=1,
     latency_ms=100.0,
-    first_part_ms=None,
-    asked_at=NOON,
-    answered_at=NOON,
-    from_ledger=False,
-    uris_expire_at=None,
-    warnings=(),
-    metadata=None,
     request_json="{}",
-    response_json=None,
 )
-_CHECK = GroundingCheckRow(
+_CHECK = row_of(
+    GroundingCheckRow,
     run_id="run",
     question_id="q",
-    turn_index=0,
     answer_id="a",
-    candidate_index=0,
     check_id="c",
     claim_index=0,
     claim_text="Because.",
@@ -79,37 +57,21 @@ _CHECK = GroundingCheckRow(
     api_version="v1",
     attempts=1,
     latency_ms=100.0,
-    asked_at=NOON,
-    checked_at=NOON,
-    from_ledger=False,
-    warnings=(),
-    metadata=None,
     request_json="{}",
-    response_json=None,
 )
-_CHUNK = SupportChunkRow(
+_CHUNK = row_of(
+    SupportChunkRow,
     run_id="run",
     question_id="q",
-    turn_index=0,
     answer_id="a",
-    candidate_index=0,
-    answered_at=NOON,
-    chunk_index=0,
     chunk_text="It is so because.",
     source="0",
     uri="https://why.test",
-    title=None,
-    domain=None,
-    document_id=None,
-    page_identifier=None,
-    source_metadata={},
-    index_in_stream=None,
-    uris_expire_at=None,
 )
-_FAILURE = FailureRow(
+_FAILURE = row_of(
+    FailureRow,
     run_id="run",
     question_id="q",
-    turn_index=0,
     failure_id="f",
     stage="generate",
     code="UNAVAILABLE",
@@ -118,10 +80,6 @@ _FAILURE = FailureRow(
     attempts=1,
     origin="a.jsonl:1",
     record=b"{}",
-    failed_at=NOON,
-    metadata=None,
-    generation=0,
-    history=(),
 )
 
 

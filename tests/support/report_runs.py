@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from groundrows.pipeline.sinks.files import RowFile
+from groundrows.pipeline.storage.row_files import RowFile
 from groundrows.schemas.rows import (
     AnswerRow,
     CitedChunk,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from groundrows.schemas.rows import (
     AnswerRow,
     ClaimSupportRow,
     FailureRow,
     GroundingCheckRow,
+    Row,
     SupportChunkRow,
 )
 from groundrows.schemas.tables import TABLES
 
+R = TypeVar("R", bound=Row)
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 _PLAIN: dict[str, Any] = {"string": "", "bytes": b"", "boolean": False, "int": 0, "long": 0, "double": 0.0}
 
@@ -23,26 +25,27 @@ def later(hours: float) -> datetime:
 
 
 def answer(**columns: Any) -> AnswerRow:
-    return _row(AnswerRow, columns)
+    return row_of(AnswerRow, **columns)
 
 
 def chunk(**columns: Any) -> SupportChunkRow:
-    return _row(SupportChunkRow, columns)
+    return row_of(SupportChunkRow, **columns)
 
 
 def claim(**columns: Any) -> ClaimSupportRow:
-    return _row(ClaimSupportRow, columns)
+    return row_of(ClaimSupportRow, **columns)
 
 
 def check(**columns: Any) -> GroundingCheckRow:
-    return _row(GroundingCheckRow, columns)
+    return row_of(GroundingCheckRow, **columns)
 
 
 def failure(**columns: Any) -> FailureRow:
-    return _row(FailureRow, columns)
+    return row_of(FailureRow, **columns)
 
 
-def _row(kind: Any, columns: dict[str, Any]) -> Any:
+def row_of(kind: type[R], **columns: Any) -> R:
+    """A row of any table: what is not given is null or empty."""
     empty = {field["name"]: _empty(field["type"]) for field in TABLES[kind.TABLE].schema["fields"]}
     return kind(**{**empty, **columns})
 

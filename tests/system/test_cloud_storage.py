@@ -24,7 +24,7 @@ import pytest
 from groundrows.pipeline.cli import main
 from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.pipeline.sinks.files import PublishFn
-from groundrows.pipeline.storage import files, output
+from groundrows.pipeline.storage import files, output, whole
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
@@ -252,7 +252,8 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, count: int) -> Iterator[None]:
 
     with monkeypatch.context() as patched:
         for name in ("delete", "move", "open_for_writing", "remove_directory"):
-            patched.setattr(output, name, dying(name))
+            for module in (output, whole):
+                patched.setattr(module, name, dying(name), raising=False)
         yield
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import time
@@ -18,6 +17,7 @@ import pytest
 from polars_avro import scan_avro
 
 from groundrows.pipeline.emulator.process import running_emulator
+from groundrows.pipeline.sinks.views import views
 from groundrows.pipeline.storage.output import ledger_in
 from groundrows.schemas.errors import NoLedgerError
 from groundrows.transforms.generate.ledger.uri import open_ledger
@@ -85,8 +85,7 @@ def stored_prompts(output: Path) -> set[str]:
 
 def latest_answers(output: Path) -> list[tuple[Any, ...]]:
     """The view that takes each answer once, as an analyst would see it."""
-    view = (ROOT / "templates" / "sql" / "answers_latest.sql").read_text()
-    query = re.sub(r"`\$\{DATASET\}\.(\w+)`", r"\1", view.partition(" AS\n")[2]).rstrip("; \n")
+    query = views(None)["answers_latest"].partition(" AS\n")[2].rstrip("; \n")
     answers = scan_avro([str(path) for path in sorted((output / "answers").glob("*.avro"))]).collect()
     assert answers.height
     return duckdb.sql(f"SELECT question_id FROM ({query})").fetchall()

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC
 from typing import Any, BinaryIO
 
-import fastavro
-
 from groundrows.pipeline.sources.formats.items import Item
+from groundrows.pipeline.storage.row_formats.known import format_of
 from groundrows.schemas.record import Record
 from groundrows.schemas.tables import TABLES
 
@@ -19,9 +18,9 @@ def read_failure_rows(stream: BinaryIO, path: str) -> Iterator[Item]:
     Files of earlier versions, which know no history, are read too.
 
     Raises:
-        Exception: fastavro's, of many types, when the file is not Avro, is corrupt, or is another table's.
+        Exception: The file is not of the format that its name says, is damaged, or is another table's.
     """
-    for row in fastavro.reader(stream, reader_schema=TABLES["failures"].schema):
+    for row in format_of(path).read(stream, TABLES["failures"].schema):
         yield Record(row["record"], row["origin"], (*row["history"], history_line(row)))
 
 

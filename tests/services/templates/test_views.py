@@ -11,9 +11,9 @@ import duckdb
 import pytest
 from polars_avro import scan_avro
 
-from groundrows.pipeline.sinks.files import RowFile
 from groundrows.pipeline.sinks.views import views
 from groundrows.pipeline.sinks.warehouse import prepare_tables
+from groundrows.pipeline.storage.row_files import RowFile
 from groundrows.schemas.rows import Retrieval, Row
 from groundrows.schemas.tables import TABLES
 from groundrows.schemas.warehouse import json_row

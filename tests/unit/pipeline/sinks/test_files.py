@@ -17,8 +17,9 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWi
 
 from groundrows.pipeline.run.accounting import counters_of
 from groundrows.pipeline.sinks import files as sinks
-from groundrows.pipeline.sinks.files import RowFile, WriteRows, ensure_every_table
+from groundrows.pipeline.sinks.files import WriteRows, ensure_every_table
 from groundrows.pipeline.storage.output import Output
+from groundrows.pipeline.storage.row_files import RowFile
 from groundrows.schemas.errors import RowError
 from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import TABLES

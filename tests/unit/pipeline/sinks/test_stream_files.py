@@ -19,9 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from groundrows.pipeline.sinks import files as sinks
-from groundrows.pipeline.sinks.files import PublishFn, RowFile, WriteRows, staged_file
+from groundrows.pipeline.sinks.files import PublishFn, WriteRows, staged_file
 from groundrows.pipeline.sinks.stream_files import WriteStream
 from groundrows.pipeline.storage.output import Output
+from groundrows.pipeline.storage.row_files import RowFile
 from groundrows.schemas.rows import Row
 from tests.support.cloud import CloudStorage, cloud_storage
 from tests.support.made import answer, failure

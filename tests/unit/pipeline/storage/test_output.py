@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from groundrows.pipeline.storage import files, output
+from groundrows.pipeline.storage import files, output, whole
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.errors import UsageError
 from tests.support.tools import files_below, is_one_sentence
@@ -458,7 +458,8 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, count: int) -> Iterator[None]:
 
     with monkeypatch.context() as patched:
         for name in STEPS:
-            patched.setattr(output, name, dying(name))
+            for module in (output, whole):
+                patched.setattr(module, name, dying(name), raising=False)
         yield
 
 
@@ -562,7 +563,7 @@ def test_a_kill_while_the_summary_is_written(
 
     def dying(path: str) -> Any:
         file = opened(path)
-        whole = file.write
+        write_all = file.write
 
         class Half:
             def __enter__(self) -> Half:
@@ -573,14 +574,16 @@ def test_a_kill_while_the_summary_is_written(
 
             def write(self, data: bytes) -> None:
                 if write == "half":
-                    whole(data[: len(data) // 2])
+                    write_all(data[: len(data) // 2])
                 raise Killed
 
         return Half()
 
     with output.claimed(str(tmp_path), overwrite=False, append=False) as claimed:
         put(tmp_path, "answers/a.avro")
-        monkeypatch.setattr(output, "open_for_writing", dying)
+        monkeypatch.setattr(whole, "open_for_writing", dying)
+        # Whoever is killed does not tidy up.
+        monkeypatch.setattr(whole, "delete", lambda path: None)
         with pytest.raises(Killed):
             output.finish(claimed, {"run_id": claimed.run_id})
     monkeypatch.undo()

@@ -1,7 +1,7 @@
 import pytest
 
-from groundrows.pipeline.report.blocks import check_whole
-from groundrows.pipeline.sinks.files import RowFile
+from groundrows.pipeline.storage.row_files import RowFile
+from groundrows.pipeline.storage.row_formats.avro import Avro
 from tests.support.made import answer
 
 
@@ -16,9 +16,9 @@ def path(tmp_path):
 
 
 def test_a_whole_file_is_whole(path, tmp_path):
-    check_whole(str(path))
+    Avro().check_whole(str(path))
     RowFile(str(tmp_path / "empty.avro"), "answers").close()
-    check_whole(str(tmp_path / "empty.avro"))
+    Avro().check_whole(str(tmp_path / "empty.avro"))
 
 
 def test_a_file_that_breaks_off_anywhere_is_not(path):
@@ -31,10 +31,10 @@ def test_a_file_that_breaks_off_anywhere_is_not(path):
     for size in {*range(0, len(data), 97), *range(len(data) - 20, len(data))} - set(begins[1:]):
         path.write_bytes(data[:size])
         with pytest.raises((ValueError, EOFError, IndexError, StopIteration)):
-            check_whole(str(path))
+            Avro().check_whole(str(path))
 
 
 def test_a_file_with_a_byte_too_many_is_not(path):
     path.write_bytes(path.read_bytes() + b"\x02")
     with pytest.raises((ValueError, EOFError)):
-        check_whole(str(path))
+        Avro().check_whole(str(path))

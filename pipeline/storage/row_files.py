@@ -1,0 +1,124 @@
+"""Files of rows by their names, local or on `gs://`, in whichever format each of them is."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from groundrows.pipeline.storage.files import open_for_writing
+from groundrows.pipeline.storage.row_formats.known import FORMATS, format_of
+from groundrows.pipeline.storage.uris import is_remote
+from groundrows.schemas.errors import UsageError
+from groundrows.schemas.rows import Row
+from groundrows.schemas.tables import TABLES
+from groundrows.schemas.wording import reason_of
+
+
+class RowFile:
+    """One file of a table's rows in the making; its name decides the format.
+
+    Attributes:
+        path: The file, local or on `gs://`.
+        rows: How many rows were added so far.
+    """
+
+    def __init__(self, path: str, table: str) -> None:
+        self.path = path
+        self.rows = 0
+        form = format_of(path)
+        self._file = open_for_writing(path)
+        self._writer = form.writer(self._file, TABLES[table].schema)
+
+    def write(self, row: Row) -> None:
+        """Add a row.
+
+        Raises:
+            RowError: It does not fit its schema.
+        """
+        self._writer.write(row)
+        self.rows += 1
+
+    def close(self) -> None:
+        """Write out what is buffered and close the file."""
+        self._writer.close()
+        self._file.close()
+
+
+def row_files(directory: str) -> list[str]:
+    """The row files in a directory, of every format, sorted; none when the directory is not there."""
+    suffixes = tuple(each.suffix for each in FORMATS.values())
+    if is_remote(directory):
+        patterns = [FileSystems.join(directory, f"*{suffix}") for suffix in suffixes]
+        return sorted(file.path for found in FileSystems.match(patterns) for file in found.metadata_list)
+    if not os.path.isdir(directory):
+        return []
+    paths = [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(suffixes)]
+    return sorted(path for path in paths if os.path.isfile(path))
+
+
+def count_rows(path: str) -> int:
+    """The number of rows of a file, without decoding one."""
+    with _opened(path) as file:
+        return format_of(path).count(file)
+
+
+def read_rows(path: str, columns: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file, values by column.
+
+    Args:
+        path: Local or on `gs://`.
+        columns: The columns to read, as `columns_of` gives them; None for all columns of the file.
+
+    Raises:
+        Exception: The file can't be read.
+    """
+    with _opened(path) as file:
+        yield from format_of(path).read(file, columns)
+
+
+def _opened(path: str) -> Any:
+    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def columns_of(table: str, *names: str, missing: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Some columns of a table, as the Avro record schema by which `read_rows` reads them alone.
+
+    Args:
+        table: The table's name.
+        names: The columns.
+        missing: What a column is in files of earlier versions, which lack it.
+    """
+    schema = TABLES[table].schema
+    chosen = [field for field in schema["fields"] if field["name"] in names]
+    fields = [
+        {**field, "default": missing[field["name"]]} if missing and field["name"] in missing else field
+        for field in chosen
+    ]
+    return {"type": "record", "name": schema["name"], "fields": fields}
+
+
+def readable_rows(
+    files: Iterable[str], columns: Mapping[str, Any] | None, unreadable: str
+) -> Iterator[dict[str, Any]]:
+    """Yield some columns of every row of several files.
+
+    Args:
+        files: Paths, local or on `gs://`.
+        columns: As for `read_rows`.
+        unreadable: The sentence about a file that can't be read, with `{path}` and `{reason}` in it.
+
+    Raises:
+        UsageError: A file can't be read. SQLite's errors, which come from a consumer of the rows, pass.
+    """
+    for path in files:
+        try:
+            yield from read_rows(path, columns)
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            raise UsageError(unreadable.format(path=path, reason=reason_of(error))) from None
