@@ -42,7 +42,7 @@ from tests.support.read_back import as_read
 def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Output:
     """An output whose files are of the format."""
     monkeypatch.setitem(FORMATS, "pickled", Pickled())
-    yield Output(str(tmp_path / "out"), "run", (), datetime.now(UTC), request.param)
+    return Output(str(tmp_path / "out"), "run", (), datetime.now(UTC), request.param)
 
 
 def written(where: Output, *rows: Any) -> Output:
