@@ -3,7 +3,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test lint bench template reference clean
+# How many processes run tests. Many tests wait for a server rather than compute, so there are more than cores.
+CHECK_WORKERS ?= 3
+TEST_WORKERS ?= 4
+
+.PHONY: install demo check test lint bench template reference clean
 
 # For `make template`.
 PROJECT ?= PROJECT
@@ -21,8 +25,13 @@ $(STAMP): setup.py constraints.txt
 demo: $(STAMP)
 	@$(BIN)/python -m groundrows.pipeline.demo
 
+# What to run before each commit: lint, types and the tests that need no process.
+check: lint
+	$(BIN)/python -m pytest -n $(CHECK_WORKERS) --dist worksteal tests/unit tests/contract tests/test_floors.py
+
+# Every test, with the services they need.
 test: $(STAMP)
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --durations=10 tests
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,13 +1,38 @@
-"""What the whole test run shares: a Redis, and an end that names the services that were not found."""
+"""What the whole test run shares: its servers, its signals, and an end that names the services not found."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
 
-from tests.support.services import SERVICES, missed, redis_server, run_must_fail
+from tests.support.services import (
+    SERVICES,
+    PubSub,
+    miss,
+    missed,
+    pubsub_emulator,
+    redis_server,
+    run_must_fail,
+)
+
+
+def pytest_configure() -> None:
+    """Give the processes that tests start the usual signals, whichever shell started the tests.
+
+    A shell starts `nohup pytest &` with signals ignored, and a process hands that down to those it starts. A
+    signal that has a handler is reset for them instead, and still does nothing to the tests themselves.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, _go_on)
+
+
+def _go_on(number: int, frame: object) -> None:
+    pass
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +47,13 @@ def redis_uri(_redis_port: int) -> str:
     with redis.Redis(port=_redis_port) as client:
         client.flushall()
     return f"redis://127.0.0.1:{_redis_port}/0"
+
+
+@pytest.fixture(scope="session")
+def pubsub() -> Iterator[PubSub]:
+    """A Pub/Sub emulator that the whole run shares; each test takes queues of its own."""
+    with pubsub_emulator() as emulator:
+        yield emulator
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -42,7 +74,17 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Learn, in a run in parallel, what each of its processes missed."""
+    for name in getattr(node, "workeroutput", {}).get("missed", ()):
+        miss(name)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if exitstatus == pytest.ExitCode.OK and run_must_fail(missed()):
+    told = getattr(session.config, "workeroutput", None)
+    if told is not None:
+        told["missed"] = missed()
+    elif exitstatus == pytest.ExitCode.OK and run_must_fail(missed()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

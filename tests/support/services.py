@@ -74,9 +74,14 @@ def need(name: str) -> str:
     """The path of a service's program; leaves the test out when there is none."""
     path = SERVICES[name].found()
     if path is None:
-        _missed.add(name)
+        miss(name)
         pytest.skip(f"{name} is not installed: {SERVICES[name].install}")
     return path
+
+
+def miss(name: str) -> None:
+    """Note that tests needed this service and did not find it."""
+    _missed.add(name)
 
 
 def missed() -> list[str]:

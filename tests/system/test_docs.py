@@ -11,7 +11,6 @@ import pytest
 from groundrows.pipeline.cli import COMMANDS
 from groundrows.pipeline.deploy.reference import PAGES, whole_set_of_flags
 from tests.support.paths import ROOT
-from tests.support.services import need, pubsub_emulator
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(sh|python)( pubsub)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -53,15 +52,12 @@ def copy_of_the_house(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("document", RUNNING, ids=lambda path: path.name)
-def test_a_page(document, tmp_path):
+def test_a_page(document, tmp_path, request):
     folder = copy_of_the_house(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     if any(pubsub for _, pubsub, _ in blocks(document)):
-        need("Pub/Sub emulator")
-        with pubsub_emulator() as emulator:
-            run_blocks(document, folder, {**environment, "PUBSUB_EMULATOR_HOST": emulator.address})
-    else:
-        run_blocks(document, folder, environment)
+        environment["PUBSUB_EMULATOR_HOST"] = request.getfixturevalue("pubsub").address
+    run_blocks(document, folder, environment)
 
 
 def run_blocks(document: Path, folder: Path, environment: dict[str, str]) -> None:

@@ -17,7 +17,7 @@ from groundrows.pipeline.sinks.views import views
 from groundrows.schemas.tables import TABLES
 from tests.support.cloud import BigQuery, CloudStorage, big_query, cloud_storage
 from tests.support.runs import GOOGLE_SEARCH
-from tests.support.services import pubsub_emulator
+from tests.support.services import PubSub
 
 RECORDS: list[dict[str, Any]] = [
     {"id": "painting", "question": "Who painted The Starry Night?"},
@@ -121,23 +121,22 @@ def test_a_dataset_that_is_not_there(
 
 
 def test_a_worker_into_the_warehouse(
-    tmp_path: Path, server: BigQuery, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: BigQuery, pubsub: PubSub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = server.new_dataset()
-    with pubsub_emulator() as pubsub:
-        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
-        queue = pubsub.new_queue()
-        bodies = [b'{"id": "q%d", "question": "When does metal %d melt?"}' % (n, n) for n in range(20)]
-        pubsub.publish(queue, [*bodies, b"no JSON"])
-        flags = [
-            "--service=emulator",
-            f"--input_subscription={queue.subscription}",
-            f"--output={tmp_path / 'out'}",
-            f"--bigquery_dataset={dataset}",
-            "--stop_when_idle=3",
-            "--quiet",
-        ]
-        assert main(["run", *flags]) == 0
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
+    queue = pubsub.new_queue()
+    bodies = [b'{"id": "q%d", "question": "When does metal %d melt?"}' % (n, n) for n in range(20)]
+    pubsub.publish(queue, [*bodies, b"no JSON"])
+    flags = [
+        "--service=emulator",
+        f"--input_subscription={queue.subscription}",
+        f"--output={tmp_path / 'out'}",
+        f"--bigquery_dataset={dataset}",
+        "--stop_when_idle=3",
+        "--quiet",
+    ]
+    assert main(["run", *flags]) == 0
     assert len(server.query(f"SELECT * FROM `{dataset}.answers`")) == 20
     (failure,) = server.query(f"SELECT * FROM `{dataset}.failures`")
     assert failure["record"] == b"no JSON"

@@ -7,13 +7,12 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pytest
 from polars_avro import scan_avro
 
 from groundrows.pipeline.emulator.process import running_emulator
@@ -22,18 +21,12 @@ from groundrows.pipeline.storage.output import ledger_in
 from groundrows.schemas.errors import NoLedgerError
 from groundrows.transforms.generate.ledger.uri import open_ledger
 from tests.support.runs import ROOT, calls, command, rows, summary
-from tests.support.services import PubSub, Queue, pubsub_emulator
+from tests.support.services import PubSub, Queue
 
 GOOD = 1950
 BAD = 50
 KILLS = 10
 IN_FLIGHT = 4
-
-
-@pytest.fixture(scope="module")
-def pubsub() -> Iterator[PubSub]:
-    with pubsub_emulator() as emulator:
-        yield emulator
 
 
 def question(number: int) -> bytes:

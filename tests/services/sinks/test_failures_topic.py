@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from google.api_core.exceptions import GoogleAPICallError
 from google.cloud import pubsub_v1
 from hypothesis import given
 from hypothesis import strategies as st
 
 from groundrows.pipeline.sinks.failures_topic import MAX_MESSAGE, PublishFailures, failure_message
 from tests.support.made import answer, failure
-from tests.support.services import free_port, need
+from tests.support.services import PubSub
 from tests.support.streams import Come, Wait, play
 
 PROJECT = "demo-project"
@@ -79,42 +75,10 @@ def test_a_topic_that_is_none_is_refused_when_the_graph_is_built(topic: str) -> 
 # -- published -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def pubsub() -> Iterator[None]:
-    """Google's emulator, which every client of this process talks to meanwhile."""
-    program, port = need("Pub/Sub emulator"), free_port()
-    process = subprocess.Popen(
-        [program, "--host=127.0.0.1", f"--port={port}"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PUBSUB_EMULATOR_HOST", f"127.0.0.1:{port}")
-        try:
-            _wait_until_ready(process)
-            yield
-        finally:
-            # The program is a script that starts Java.
-            os.killpg(process.pid, 9)
-            process.wait()
-
-
-def _wait_until_ready(process: subprocess.Popen[bytes]) -> None:
-    give_up = time.monotonic() + 60
-    with pubsub_v1.PublisherClient() as client:
-        while True:
-            try:
-                list(client.list_topics(project=f"projects/{PROJECT}", timeout=1))
-                return
-            except GoogleAPICallError:
-                if process.poll() is not None or time.monotonic() > give_up:
-                    raise RuntimeError("the Pub/Sub emulator did not start") from None
-                time.sleep(0.1)
-
-
 @pytest.fixture
-def topic(pubsub: None, request: pytest.FixtureRequest) -> str:
+def topic(pubsub: PubSub, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A topic of the emulator that every client of this process talks to meanwhile."""
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
     name = f"projects/{PROJECT}/topics/{request.node.name.split('[')[0]}"
     pubsub_v1.PublisherClient().create_topic(name=name)
     subscription = name.replace("topics", "subscriptions")

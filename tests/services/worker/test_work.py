@@ -26,12 +26,6 @@ from tests.support.tools import is_one_sentence, prompts_of, rows, run_json
 WAIT_SECONDS = 60.0
 
 
-@pytest.fixture(scope="module")
-def pubsub() -> Iterator[PubSub]:
-    with pubsub_emulator() as emulator:
-        yield emulator
-
-
 @pytest.fixture
 def work(pubsub: PubSub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs a worker until it is idle, in small batches that begin at once; returns the exit code."""

@@ -1,4 +1,4 @@
-"""What is found out before anything is called or touched; more of it is in `test_main.py`."""
+"""What is found out before anything is called or touched; more of it is in `test_session.py`."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from groundrows.pipeline.options.run import parse_run
 from groundrows.pipeline.run import preflight
 from groundrows.pipeline.storage import output
 from groundrows.schemas.errors import UsageError
-from tests.support.services import free_port, pubsub_emulator
+from tests.support.services import free_port
 from tests.support.tools import is_one_sentence
 
 TOPIC = "projects/demo-project/topics/bad"
@@ -52,16 +52,6 @@ def test_a_directory_that_another_job_may_be_writing_to(monkeypatch):
         preflight.check_dataflow(parse_run(ELSEWHERE), "none")
     assert is_one_sentence(str(refused.value))
     preflight.check_dataflow(parse_run([*ELSEWHERE, "--overwrite"]), "none")
-
-
-def test_a_topic_for_failures_is_looked_up(monkeypatch):
-    with pubsub_emulator() as pubsub:
-        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
-        with pytest.raises(UsageError, match=f"{TOPIC} does not exist") as refused:
-            preflight.check_topic(TOPIC)
-        assert is_one_sentence(str(refused.value))
-        pubsub.publisher.create_topic(name=TOPIC)
-        preflight.check_topic(TOPIC)
 
 
 def test_a_topic_that_nobody_answers_for(monkeypatch):
