@@ -10,6 +10,7 @@ from pathlib import Path
 BENCHMARKS = (
     "startup",
     "steady",
+    "cpu",
     "overhead",
     "memory",
     "ledger",
