@@ -1,8 +1,10 @@
-"""Values into Avro's binary form, checked against their schema on the way.
+"""Encode values in Avro's binary form, and check them against their schema in the same pass.
 
-One pass does both. With fastavro it takes two, since its writer lets lone surrogates and naive datetimes
-through, and its `validate` does too: together they took three times as long, and half of a run's time.
-Files, blocks and codecs are fastavro's all the same. The form is that of the Avro specification 1.11.
+fastavro writes the files, the blocks and the codecs; only the rows are encoded here. Its own encoder accepts
+values that no row may hold: a datetime without a time zone, a number as text, true as a whole number, a
+whole number of more than 32 bits. To find them would take a pass of its own, and even without that pass a run
+takes more CPU time per answer; CONTRIBUTING.md has the figures. The binary form is that of the Avro
+specification 1.11.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _pack_double = struct.Struct("<d").pack
 
 
 class MisfitError(Exception):
-    """A value does not fit, at `path` below the field.
+    """A value does not fit its schema. Only the rows' `encode` sees this; it raises a `RowError` instead.
 
     Attributes:
         problem: The rest of a sentence that starts with the field; never holds the value.
@@ -39,7 +41,9 @@ class MisfitError(Exception):
 
 
 def put_of(schema: Any, records: Mapping[str, type]) -> Put:
-    """What writes values of an Avro type: built once, as asking the schema about each value is slow.
+    """Make the function that encodes values of an Avro type.
+
+    It is made once for each type, because looking into the schema for each value would be slow.
 
     Args:
         schema: A type as fastavro parsed it.
@@ -64,7 +68,11 @@ def put_of(schema: Any, records: Mapping[str, type]) -> Put:
 
 
 def record_put(kind: type, schema: Mapping[str, Any], records: Mapping[str, type]) -> Put:
-    """What writes instances of `kind`, whose attributes are the fields of the record `schema`."""
+    """Make the function that encodes instances of `kind`, whose attributes are the fields of `schema`.
+
+    The functions of this module are closures in place of one function that walks the schema: the walk would
+    cost more than the encoding.
+    """
     names = [field["name"] for field in schema["fields"]]
     puts = [put_of(field["type"], records) for field in schema["fields"]]
     # One look-up for all fields; of a single one it would give no tuple.
@@ -87,55 +95,6 @@ def record_put(kind: type, schema: Mapping[str, Any], records: Mapping[str, type
             raise MisfitError(misfit.problem, f".{names[at]}{misfit.path}") from None
 
     return put
-
-
-def row_put(schema: Mapping[str, Any], records: Mapping[str, type]) -> Put:
-    """As `record_put`, in less than two thirds of its time, for rows of whose class the caller is sure.
-
-    It is one function without a loop, whose text is made here from the schema, as `dataclasses` makes its
-    methods: strings and whole numbers, which most fields are, cost no call. A loop with the same branches
-    gained nothing. It raises `MisfitError`, `AttributeError` or `UnicodeEncodeError` without saying where:
-    `record_put` does.
-    """
-    names: dict[str, Any] = {"put_long": _put_long, "Misfit": MisfitError}
-    lines = ["append = out.append"]
-    for place, field in enumerate(schema["fields"]):
-        names[f"put_{place}"] = put_of(field["type"], records)
-        lines += [f"v = row.{field['name']}", *_field_lines(field["type"], place)]
-    body = "".join(f"    {line}\n" for line in lines)
-    exec(compile(f"def put(row, out):\n{body}", f"<rows of {schema['name']}>", "exec"), names)
-    put: Put = names["put"]
-    return put
-
-
-def _field_lines(schema: Any, place: int) -> list[str]:
-    """What `put` does with the field's value `v`, as lines of Python."""
-    nullable = isinstance(schema, list)
-    lines = _INLINE.get(str(schema[1] if nullable else schema))
-    if lines is None:
-        return [f"put_{place}(v, out)"]
-    if not nullable:
-        return lines
-    return ["if v is None: append(0)", "else:", "    append(2)", *(f"    {line}" for line in lines)]
-
-
-_INLINE: dict[str, list[str]] = {
-    "string": [
-        "if type(v) is not str: raise Misfit('')",
-        "data = v.encode()",
-        "size = len(data)",
-        "if size < 64: append(size << 1)",
-        "elif size < 8192: append(size << 1 & 0x7F | 0x80); append(size >> 6)",
-        "else: put_long(size, out)",
-        "out += data",
-    ],
-    "int": [
-        "if type(v) is not int: raise Misfit('')",
-        "if 0 <= v < 64: append(v << 1)",
-        "elif -0x80000000 <= v < 0x80000000: put_long(v, out)",
-        "else: raise Misfit('')",
-    ],
-}
 
 
 def wanted(what: str, value: object) -> MisfitError:
@@ -208,8 +167,9 @@ def _double(value: Any, out: bytearray) -> None:
 def _timestamp(value: Any, out: bytearray) -> None:
     if not isinstance(value, datetime):
         raise wanted("a datetime", value)
-    # The rows of one answer hold the same two or three moments many times over. Equal datetimes in UTC are
-    # one moment; in other zones they may be two, in the hour that clocks go through twice.
+    # All rows of an answer hold the same two or three datetimes, so their bytes are kept for a while. This
+    # works in UTC only. In other zones, equal datetimes can be different moments: in autumn the clocks pass
+    # through one hour twice.
     out += _moment(value) if value.tzinfo is UTC else _moment.__wrapped__(value)
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import ClassVar, TypeVar, dataclass_transform, get_args
 
 from groundrows.schemas.avsc import schema_of
-from groundrows.schemas.encoding import MisfitError, Put, record_put, row_put
+from groundrows.schemas.encoding import MisfitError, Put, record_put
 from groundrows.schemas.errors import RowError
 
 _R = TypeVar("_R")
@@ -244,26 +244,16 @@ def encode(row: Row) -> bytes:
             str no array), an int out of range, a lone surrogate, a datetime without a time zone, or a record
             with a field missing or too many.
     """
+    put = _PUTS.get(type(row))
+    if put is None:
+        kind = type(row).__name__
+        raise RowError(getattr(row, "TABLE", "row"), "*", f"is a {kind}, which is not a row of any table")
     out = bytearray()
     try:
-        _PUTS[type(row)](row, out)
-    except (KeyError, MisfitError, AttributeError, UnicodeEncodeError):
-        raise _misfit(row) from None
-    return bytes(out)
-
-
-def _misfit(row: Row) -> RowError:
-    """What does not fit in a row that could not be encoded, found out by the slower way."""
-    kind = type(row)
-    if kind not in _PUTS:
-        return RowError(
-            getattr(row, "TABLE", "row"), "*", f"is a {kind.__name__}, which is not a row of any table"
-        )
-    try:
-        record_put(kind, schema_of(row.TABLE), _RECORDS)(row, bytearray())
+        put(row, out)
     except MisfitError as misfit:
-        return RowError(row.TABLE, misfit.path.removeprefix("."), misfit.problem)
-    raise AssertionError(f"a row of {row.TABLE} was refused for no reason")
+        raise RowError(row.TABLE, misfit.path.removeprefix("."), misfit.problem) from None
+    return bytes(out)
 
 
 _RECORDS: dict[str, type] = {
@@ -275,4 +265,4 @@ _RECORDS: dict[str, type] = {
     "groundrows.Video": Video,
     "groundrows.CitedChunk": CitedChunk,
 }
-_PUTS: dict[type, Put] = {row: row_put(schema_of(row.TABLE), _RECORDS) for row in get_args(Row)}
+_PUTS: dict[type, Put] = {row: record_put(row, schema_of(row.TABLE), _RECORDS) for row in get_args(Row)}
