@@ -23,7 +23,7 @@ setup(
         "groundrows.schemas": ["*.avsc"],
         "groundrows.schemas.released": ["*/*.avsc"],
         "groundrows.pipeline": ["samples/*.jsonl", "samples/*.json"],
-        "groundrows.pipeline.emulator": ["corpus/*.txt"],
+        "groundrows.pipeline.emulator.answering": ["texts/*.txt"],
         "groundrows.pipeline.report": ["page/*.html", "page/*.css", "page/*.js"],
         "groundrows.templates.sql": ["*.sql"],
     },

@@ -13,8 +13,6 @@ from groundrows.pipeline.emulator.options import add_flags, from_args
 EXAMPLE = """\
 example:
   groundrows emulator --port=8000 --rest_port=8001 --latency=lognormal:1,10 --requests_per_minute=600
-
-Prompts with the word image or video get some (from Google Search), those with candidates get two.
 """
 
 

@@ -21,7 +21,7 @@ ERRORS: Mapping[str, tuple[str, str]] = {
     "not_found": ("NOT_FOUND", "The location does not exist."),
     "failed_precondition": ("FAILED_PRECONDITION", "The service is not enabled for this project."),
 }
-# Answered with a response that is wrong in itself; see broken.py.
+# Answered with a response that is wrong in itself; each API's folder has a broken.py that makes them.
 BROKEN = ("empty", "no_content", "malformed", "oversized", "undecodable")
 # Wrong in the way the call goes: never answered, answered late, or cut off with its connection.
 CONDUCT = ("hang", "slow", "disconnect")

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from groundrows.pipeline.emulator.faults import parse_faults
-from groundrows.pipeline.emulator.latency import Latency, parse_latency
+from groundrows.pipeline.emulator.pace import Latency, parse_latency
+
+MAX_CANDIDATES = 8  # as many as Google's APIs give
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,9 @@ class EmulatorOptions:
             SIGHUP.
         faults: (name, share of calls) pairs.
         seed: Decides which calls meet faults, and the latencies.
+        candidates: How many candidates an extractive answer has, at least 1.
+        images: How many images an extractive answer from Google Search has, at most.
+        videos: How many videos it has, at most; v1beta alone tells of them.
         corpus: A directory of .txt files; None for the bundled one.
         call_log: Where to append a JSON line for every call; None for no log.
         exit_with_parent: Whether to stop when stdin ends.
@@ -36,13 +41,16 @@ class EmulatorOptions:
     port: int = 0
     rest_port: int | None = None
     answers: Literal["extractive", "canned"] = "extractive"
-    latency: Latency = Latency(0.0)  # noqa: RUF009 - frozen, so one for all is no danger
+    latency: Latency = Latency(0.0)  # noqa: RUF009 - it is frozen, so all options may share one
     requests_per_minute: int | None = None
     check_requests_per_minute: int | None = None
     retry_info: bool = True
     limits_file: Path | None = None
     faults: tuple[tuple[str, float], ...] = ()
     seed: int = 0
+    candidates: int = 1
+    images: int = 0
+    videos: int = 0
     corpus: Path | None = None
     call_log: Path | None = None
     exit_with_parent: bool = False
@@ -83,6 +91,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="shares of calls that go wrong; all:SHARE for all",
     )
     parser.add_argument("--seed", default="0", metavar="N", help="seed of faults and latencies (default: 0)")
+    parser.add_argument("--candidates", default="1", metavar="N", help="candidates of an answer (default: 1)")
+    parser.add_argument(
+        "--images", default="0", metavar="N", help="images beside an answer from Google Search (default: 0)"
+    )
+    parser.add_argument(
+        "--videos", default="0", metavar="N", help="videos beside it, told by v1beta alone (default: 0)"
+    )
     parser.add_argument("--corpus", metavar="DIR", help=".txt files to search (default: the bundled ones)")
     parser.add_argument("--call_log", metavar="FILE", help="append a JSON line for every call as it arrives")
     parser.add_argument("--exit_with_parent", action="store_true", help="stop when stdin ends")
@@ -107,6 +122,9 @@ def from_args(args: argparse.Namespace) -> EmulatorOptions:
         limits_file=_path(args.limits_file),
         faults=parse_faults(args.faults),
         seed=_whole("--seed", args.seed),
+        candidates=_whole("--candidates", args.candidates, lowest=1, highest=MAX_CANDIDATES),
+        images=_whole("--images", args.images),
+        videos=_whole("--videos", args.videos),
         corpus=_path(args.corpus),
         call_log=_path(args.call_log),
         exit_with_parent=args.exit_with_parent,
@@ -121,10 +139,10 @@ def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
 
 
-def _whole(flag: str, text: str, highest: int | None = None) -> int:
+def _whole(flag: str, text: str, lowest: int = 0, highest: int | None = None) -> int:
     # isdecimal would let other scripts' digits through, int would let "1_0" through.
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
-    if number < 0 or (highest is not None and number > highest):
-        accepted = "from 0 up" if highest is None else f"from 0 to {highest}"
+    if number < lowest or (highest is not None and number > highest):
+        accepted = f"from {lowest} up" if highest is None else f"from {lowest} to {highest}"
         raise ValueError(f"{flag}={text} is no number of use here: give a whole one {accepted}.")
     return number

@@ -1,21 +1,22 @@
-"""The REST side: the same calls as JSON over HTTP."""
+"""The REST side: calls of every API as JSON over HTTP, on one port."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from functools import cache, partial
-from typing import cast
+import json
+from functools import partial
 
 from aiohttp import web
+from google.protobuf import json_format
+from google.rpc import error_details_pb2, status_pb2
 
-from groundrows.pipeline.emulator.calls import MethodName, Origin, Reply
-from groundrows.pipeline.emulator.jsonanswer import error_json, response_json
-from groundrows.pipeline.emulator.jsonbody import read_json
+from groundrows.pipeline.emulator.calls import Refusal, Reply, RestCall, refuse
+from groundrows.pipeline.emulator.discoveryengine.rest import RestPaths
 from groundrows.pipeline.emulator.service import Service
-from groundrows.pipeline.emulator.status import Refusal, refuse
-from groundrows.schemas.discoveryengine.messages import ApiVersion
 from groundrows.schemas.errors import PortInUseError
+
+# Imported for the sake of its messages: an error's details are looked up among those that are loaded.
+assert error_details_pb2
 
 # The HTTP status of each code, by google.rpc's own table.
 HTTP_STATUS = {
@@ -31,17 +32,6 @@ HTTP_STATUS = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
-METHODS: dict[str, MethodName] = {
-    "generateGroundedContent": "GenerateGroundedContent",
-    "streamGenerateGroundedContent": "StreamGenerateGroundedContent",
-    "check": "CheckGrounding",
-}
-_PLACE = "projects/[^/]+/locations/[^/]+"
-_PATH = re.compile(
-    r"/(?P<version>v1|v1beta|v1alpha)/(?:"
-    rf"(?P<location>{_PLACE}):(?P<generate>generateGroundedContent|streamGenerateGroundedContent)|"
-    rf"(?P<grounding_config>{_PLACE}/groundingConfigs/[^/]+):(?P<check>check))"
-)
 _NO_METHOD = refuse("NOT_FOUND", "There is no such method here: look the path up in the API's reference.")
 _STOPPING = refuse("UNAVAILABLE", "The server is stopping.")
 _JSON = "application/json; charset=UTF-8"
@@ -62,7 +52,7 @@ class RestServer:
     ) -> None:
         self._service = service
         self._stopping = stopping
-        self._json = cache(response_json) if canned else response_json
+        self._apis = (RestPaths(canned=canned),)
         app = web.Application(client_max_size=0)  # no limit, as on the gRPC side
         app.router.add_route("*", "/{path:.*}", self._handle)
         # A hung call ends with its client, which handler_cancellation is for.
@@ -91,43 +81,38 @@ class RestServer:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         arrived = asyncio.get_running_loop().time()
-        match = _PATH.fullmatch(request.path)
-        if match is None or request.method != "POST":
+        found = (api.call_of(request.path, request.query) for api in self._apis)
+        call = next(filter(None, found), None)
+        if call is None or request.method != "POST":
             return _error(_NO_METHOD)
-        origin = Origin(
-            METHODS[match["generate"] or match["check"]], cast(ApiVersion, match["version"]), "rest"
-        )
-        bound = {name: match[name] for name in ("location", "grounding_config") if match[name]}
         body = await request.read()
-        reply = self._service.take(origin, partial(read_json, origin, body, bound), None)
-        if origin.method == "StreamGenerateGroundedContent":
-            return await self._stream(request, origin, reply, arrived)
-        return await self._answer(request, origin, reply, arrived)
+        reply = self._service.take(call.origin, partial(call.read, body), None)
+        if call.origin.streams:
+            return await self._stream(request, call, reply, arrived)
+        return await self._answer(request, call, reply, arrived)
 
     async def _answer(
-        self, request: web.Request, origin: Origin, reply: Reply, arrived: float
+        self, request: web.Request, call: RestCall, reply: Reply, arrived: float
     ) -> web.StreamResponse:
         await _sleep_until(arrived + reply.delay_seconds)
         if isinstance(reply.outcome, bytes):
-            body = self._json(origin.method, reply.outcome, _wants_numbers(request))
-            return web.Response(body=body, headers={"Content-Type": _JSON})
+            return web.Response(body=call.write(reply.outcome), headers={"Content-Type": _JSON})
         if isinstance(reply.outcome, Refusal):
             return _error(reply.outcome)
         await self._leave(request, reply)
         return _error(_STOPPING)
 
     async def _stream(
-        self, request: web.Request, origin: Origin, reply: Reply, arrived: float
+        self, request: web.Request, call: RestCall, reply: Reply, arrived: float
     ) -> web.StreamResponse:
         """Answer with a JSON array whose elements are sent one by one.
 
         An error is an element, too. Before any other it also decides on the HTTP status.
         """
         response = web.StreamResponse(headers={"Content-Type": _JSON})
-        numbers = _wants_numbers(request)
         for due, part in reply.due():
             await _sleep_until(arrived + due)
-            await _write_element(request, response, self._json(origin.method, part, numbers))
+            await _write_element(request, response, call.write(part))
         await _sleep_until(arrived + reply.delay_seconds)
         outcome: Refusal | bytes
         if isinstance(reply.outcome, (bytes, Refusal)):
@@ -140,7 +125,7 @@ class RestServer:
                 return _error(outcome, in_array=True)
             element = error_json(outcome, HTTP_STATUS[outcome.code])
         else:
-            element = self._json(origin.method, outcome, numbers)
+            element = call.write(outcome)
         await _write_element(request, response, element)
         await response.write_eof(b"]")
         return response
@@ -169,9 +154,13 @@ def _error(refusal: Refusal, in_array: bool = False) -> web.Response:
     return web.Response(status=status, body=b"[" + body + b"]" if in_array else body, headers=headers)
 
 
-def _wants_numbers(request: web.Request) -> bool:
-    """Whether enums are wanted as numbers, as the generated clients do."""
-    return "enum-encoding=int" in request.query.get("$alt", "")
+def error_json(refusal: Refusal, http_status: int) -> bytes:
+    """A refusal as the JSON of Google's APIs: code, message, status and the details with their types."""
+    status = json_format.MessageToDict(status_pb2.Status.FromString(refusal.details))
+    error = {"code": http_status, "message": refusal.message, "status": refusal.code}
+    if "details" in status:
+        error["details"] = status["details"]
+    return json.dumps({"error": error}).encode()
 
 
 async def _sleep_until(when: float) -> None:

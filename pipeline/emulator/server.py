@@ -1,4 +1,4 @@
-"""The server: both API versions over gRPC and, on a port of its own, REST; on the loopback interface."""
+"""The server on the loopback interface: gRPC and, on a port of its own, REST."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import grpc
 import grpc.aio
 
-from groundrows.pipeline.emulator.grpcside import handlers
+from groundrows.pipeline.emulator.discoveryengine.grpc import handlers
 from groundrows.pipeline.emulator.options import EmulatorOptions
 from groundrows.pipeline.emulator.service import Service
 from groundrows.schemas.errors import PortInUseError

@@ -1,22 +1,55 @@
-"""What becomes of a call, decided the moment it arrives and whatever transport it came by."""
+"""What becomes of a call, decided the moment it arrives: the same for every API and transport."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
 
 from groundrows.pipeline.emulator.calllog import CallLog
-from groundrows.pipeline.emulator.calls import Origin, Received, Reply
-from groundrows.pipeline.emulator.faults import ERRORS, Fault, FaultMix
-from groundrows.pipeline.emulator.limits import MinuteLimit, read_limits_file
-from groundrows.pipeline.emulator.messages import user_turns
+from groundrows.pipeline.emulator.calls import (
+    Ending,
+    Origin,
+    Received,
+    Refusal,
+    Reply,
+    Violation,
+    bad_request,
+    quota_exhausted,
+    refuse,
+)
+from groundrows.pipeline.emulator.discoveryengine.api import DiscoveryEngine
+from groundrows.pipeline.emulator.faults import BROKEN, ERRORS, Fault, FaultMix
 from groundrows.pipeline.emulator.options import EmulatorOptions
-from groundrows.pipeline.emulator.replies import Answerer, Replies
-from groundrows.pipeline.emulator.status import Refusal, bad_request, quota_exhausted
-from groundrows.pipeline.emulator.validation import violations
+from groundrows.pipeline.emulator.pace import MinuteLimit, read_limits_file
+
+if TYPE_CHECKING:
+    from groundrows.pipeline.emulator.answering.retrieval import SentenceIndex
+
+SLOW_FACTOR = 10
+SLOW_AT_LEAST_SECONDS = 1.0  # so that a slow call is slow where the others take no time at all
+
+
+class Api(Protocol):
+    """What only an API's own folder knows: how its requests are read and its answers written."""
+
+    def asked(self, origin: Any, request: Any) -> tuple[str, int]:
+        """What the call log shows of a request: the prompt, and how many user turns it holds."""
+
+    def violations(self, origin: Any, request: Any, routing: str | None) -> list[Violation]:
+        """Everything wrong with a request."""
+
+    def whole(self, origin: Any, request: Any) -> bytes:
+        """The answer in one."""
+
+    def parts(self, origin: Any, request: Any) -> tuple[bytes, ...]:
+        """The answer in parts, at least one."""
+
+    def broken(self, origin: Any, request: Any, name: str, variety: int) -> tuple[bytes, ...]:
+        """The answer with the fault `name`, one of `faults.BROKEN`: in parts for a stream, else one part."""
 
 
 class Service:
@@ -31,9 +64,10 @@ class Service:
 
     def __init__(self, options: EmulatorOptions) -> None:
         self._options = options
-        answerer = _answerer(options)
-        self._validates = answerer is not None
-        self._replies = Replies(answerer, options.latency, options.seed)
+        corpus = _corpus(options)
+        self._apis: Mapping[str, Api] = {"discoveryengine": DiscoveryEngine(options, corpus)}
+        self._validates = corpus is not None
+        self._latencies = Random(options.seed)
         self._limit = MinuteLimit(options.requests_per_minute)
         self._check_limit = MinuteLimit(options.check_requests_per_minute)
         self._faults = FaultMix(options.faults, options.seed) if options.faults else None
@@ -74,6 +108,7 @@ class Service:
             routing: Gives the call's `x-goog-request-params` header; None where the path says it all.
         """
         now = self._epoch + time.monotonic()
+        api = self._apis[origin.api]
         request = user_context = None
         prompt, turn = "", 0
         refusal: Refusal | None = None
@@ -83,11 +118,11 @@ class Service:
                 refusal = received
             else:
                 request, user_context = received.request, received.user_context
-                prompt, turn = _asked(origin, request)
+                prompt, turn = api.asked(origin, request)
                 if self._validates:
-                    wrong = violations(origin, request, routing() if routing else None)
+                    wrong = api.violations(origin, request, routing() if routing else None)
                     refusal = bad_request(wrong) if wrong else None
-        limit = self._check_limit if origin.method == "CheckGrounding" else self._limit
+        limit = self._check_limit if origin.is_check else self._limit
         if refusal is None:
             retry_seconds = limit.admit(now)
             if retry_seconds is not None:
@@ -106,24 +141,43 @@ class Service:
             )
         if refusal is not None:
             return Reply(0.0, refusal)
-        return self._replies.reply(origin, request, fault)
+        return self._reply(api, origin, request, fault)
+
+    def _reply(self, api: Api, origin: Origin, request: Any, fault: Fault | None) -> Reply:
+        """Answer a call that was taken: in what time, and with what going wrong, if anything."""
+        delay = self._options.latency.draw(self._latencies)
+        if fault is not None and fault.name == "slow":
+            delay = max(SLOW_FACTOR * delay, SLOW_AT_LEAST_SECONDS)
+        if fault is None or fault.name == "slow":
+            *before, last = api.parts(origin, request) if origin.streams else [api.whole(origin, request)]
+            return Reply(delay, last, tuple(before))
+        if fault.name in BROKEN:
+            *before, last = api.broken(origin, request, fault.name, fault.variety)
+            return Reply(delay, last, tuple(before))
+        told: tuple[bytes, ...] = ()
+        if origin.streams:  # it may be some parts along by then
+            parts = api.parts(origin, request)
+            told = parts[: fault.variety % len(parts)]
+        return Reply(delay, _ending(fault.name), told)
 
 
-def _asked(origin: Origin, request: Any) -> tuple[str, int]:
-    if origin.method == "CheckGrounding":
-        return request.answer_candidate, 0
-    turns = user_turns(request)
-    return turns[-1] if turns else "", len(turns)
-
-
-def _answerer(options: EmulatorOptions) -> Answerer | None:
+def _corpus(options: EmulatorOptions) -> SentenceIndex | None:
+    """What extractive answers are looked up in; None for canned ones."""
     if options.answers == "canned":
         return None
-    # Not needed, and not paid for, by a canned emulator: ranking brings numpy with it.
-    from groundrows.pipeline.emulator.answers import Extractive
-    from groundrows.pipeline.emulator.corpus import BUNDLED, load_passages
+    # Ranking brings numpy with it, which a canned emulator need not load.
+    from groundrows.pipeline.emulator.answering.corpus import BUNDLED, load_passages
+    from groundrows.pipeline.emulator.answering.retrieval import SentenceIndex
 
-    return Extractive(load_passages(options.corpus or BUNDLED))
+    return SentenceIndex(load_passages(options.corpus or BUNDLED))
+
+
+def _ending(name: str) -> Refusal | Ending:
+    if name == "hang":
+        return "hang"
+    if name == "disconnect":
+        return "disconnect"
+    return refuse(*ERRORS[name])
 
 
 def _logged_code(fault: Fault | None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import fastavro
 
-from groundrows.pipeline.emulator.canned import canned_answer
+from groundrows.pipeline.emulator.discoveryengine.canned import canned_answer
 from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.schemas.tables import TABLES
 from groundrows.transforms.generate.ledger.base import Entry

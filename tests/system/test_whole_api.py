@@ -53,20 +53,12 @@ def question(number: int) -> dict[str, Any]:
         record["grounding_sources"] = [DYNAMIC]
         record["question"] = f"Where does the Danube end? ({number})"
     else:
-        record["turns"] = [record.pop("question"), f"And where is it found? ({number})"]
+        # Short, so that more than one sentence fits as well, and the second candidate tells another one.
+        del record["question"]
+        record["turns"] = [f"When does {metal} melt?", f"And where is it found? ({number})"]
         record["facts"] = FACTS[metal]
         record["system_instruction"] = "Be brief."
-    if has_candidates(number):
-        if "turns" in record:
-            record["turns"][0] = f"Candidates, please: when does {metal} melt?"
-        else:
-            record["question"] = f"Candidates, please. {record['question']}"
     return record
-
-
-def has_candidates(number: int) -> bool:
-    """Whether a question's first turn is answered with two candidates."""
-    return number % 3 == 0
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +68,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def emulator():
-    with running_emulator("--port=0", "--rest_port=0") as process:
+    with running_emulator("--port=0", "--rest_port=0", "--candidates=2") as process:
         yield process
 
 
@@ -119,8 +111,7 @@ def rows_as_asked(output: Path, *also_without: str) -> dict[str, list[str]]:
 def test_there_is_something_to_compare(asked):
     output = asked()
     counts = summary(output)["rows"]
-    several = sum(map(has_candidates, range(500)))
-    assert counts["answers"] == 600 + several  # every fifth question has two turns
+    assert counts["answers"] == 2 * 600  # every fifth question has two turns, every turn two candidates
     assert counts["support_chunks"] > 300
     assert counts["claim_supports"] > 300
     assert counts["grounding_checks"] > 300

@@ -17,7 +17,7 @@ from google.cloud import discoveryengine_v1 as v1
 from google.cloud import discoveryengine_v1beta as v1beta
 from google.protobuf import json_format
 
-from groundrows.pipeline.emulator.messages import CheckResponse, Response
+from groundrows.pipeline.emulator.discoveryengine.messages import CheckResponse, Response
 from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulator
 from tests.support.emulator_clients import (
     CAPITAL,

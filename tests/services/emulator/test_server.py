@@ -20,7 +20,7 @@ from google.cloud import discoveryengine_v1 as v1
 from google.cloud import discoveryengine_v1beta as v1beta
 from google.rpc import error_details_pb2
 
-from groundrows.pipeline.emulator.messages import Response
+from groundrows.pipeline.emulator.discoveryengine.messages import Response
 from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulator
 from tests.support.emulator_clients import (
     DEADLINE,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from groundrows.pipeline.emulator.messages import Request
+from groundrows.pipeline.emulator.discoveryengine.messages import Request
 
 LOCATION = "projects/p/locations/global"
 

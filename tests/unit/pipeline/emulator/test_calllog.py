@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from groundrows.pipeline.emulator.calllog import CallLog
-from groundrows.pipeline.emulator.calls import Origin
+from groundrows.pipeline.emulator.discoveryengine.messages import Origin
 
 ORIGIN = Origin("CheckGrounding", "v1alpha", "rest")
 

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from google.cloud import discoveryengine_v1 as v1
-from google.cloud import discoveryengine_v1beta as v1beta
 
-from groundrows.pipeline.emulator.calls import Origin, Reply
+from groundrows.pipeline.emulator.calls import Reply
 
 
 def test_the_parts_of_a_stream_are_spread_over_its_time() -> None:
@@ -17,12 +15,3 @@ def test_the_parts_of_a_stream_are_spread_over_its_time() -> None:
 def test_without_parts_only_the_outcome_is_due() -> None:
     assert list(Reply(3.0, b"all").due()) == []
     assert list(Reply(0.0, b"b", (b"a",)).due()) == [(0.0, b"a")]
-
-
-def test_each_version_reads_requests_with_its_own_messages() -> None:
-    for version, api in (("v1", v1), ("v1beta", v1beta), ("v1alpha", v1)):
-        generate = api.GenerateGroundedContentRequest.pb()
-        assert Origin("GenerateGroundedContent", version, "rest").request_class is generate
-        assert Origin("StreamGenerateGroundedContent", version, "rest").request_class is generate
-        check = api.CheckGroundingRequest.pb()
-        assert Origin("CheckGrounding", version, "rest").request_class is check

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from groundrows.pipeline.emulator.__main__ import main
-from groundrows.pipeline.emulator.latency import Latency
 from groundrows.pipeline.emulator.options import EmulatorOptions, add_flags, from_args
+from groundrows.pipeline.emulator.pace import Latency
 
 
 def parse(*flags: str) -> EmulatorOptions:
@@ -32,6 +32,9 @@ def test_every_flag_is_read() -> None:
         "--limits_file=l.json",
         "--faults=hang:0.5",
         "--seed=9",
+        "--candidates=2",
+        "--images=3",
+        "--videos=4",
         "--corpus=c",
         "--call_log=calls.jsonl",
         "--exit_with_parent",
@@ -46,6 +49,9 @@ def test_every_flag_is_read() -> None:
         limits_file=Path("l.json"),
         faults=(("hang", 0.5),),
         seed=9,
+        candidates=2,
+        images=3,
+        videos=4,
         corpus=Path("c"),
         call_log=Path("calls.jsonl"),
         exit_with_parent=True,
@@ -69,6 +75,10 @@ def test_every_flag_is_read() -> None:
         ("--requests_per_minute=-1", "--requests_per_minute"),
         ("--faults=gremlin:1", "--faults"),
         ("--seed=x", "--seed"),
+        ("--candidates=0", "--candidates"),
+        ("--candidates=9", "--candidates"),
+        ("--images=-1", "--images"),
+        ("--videos=x", "--videos"),
         ("--ports=1", "--ports"),
         ("--port", "--port"),
     ],

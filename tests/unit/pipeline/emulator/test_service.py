@@ -9,14 +9,18 @@ import pytest
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-from groundrows.pipeline.emulator.calls import Origin, Received, Reply
-from groundrows.pipeline.emulator.canned import canned_answer
+from groundrows.pipeline.emulator.calls import Received, Refusal, Reply, refuse
+from groundrows.pipeline.emulator.discoveryengine.canned import canned_answer
+from groundrows.pipeline.emulator.discoveryengine.messages import (
+    CheckRequest,
+    CheckResponse,
+    Origin,
+    Response,
+)
 from groundrows.pipeline.emulator.faults import ERRORS, NAMES
-from groundrows.pipeline.emulator.latency import Latency
-from groundrows.pipeline.emulator.messages import CheckRequest, CheckResponse, Response
 from groundrows.pipeline.emulator.options import EmulatorOptions
+from groundrows.pipeline.emulator.pace import Latency
 from groundrows.pipeline.emulator.service import Service
-from groundrows.pipeline.emulator.status import Refusal, refuse
 from tests.support.emulator_clients import CONFIG
 
 UNARY = Origin("GenerateGroundedContent", "v1beta", "grpc")
@@ -275,8 +279,8 @@ def test_checks_have_a_quota_of_their_own(ask: Callable[..., Any]) -> None:
 
 
 def test_what_only_v1beta_has_is_never_told_to_v1(ask: Callable[..., Any]) -> None:
-    service = Service(EmulatorOptions())
-    request = ask("Show me a video and a picture of the highest mountain.", google=True)
+    service = Service(EmulatorOptions(images=3, videos=2))
+    request = ask("Which mountain is the highest?", google=True)
     for version in ("v1", "v1beta", "v1alpha"):
         reply = call(service, request, Origin("GenerateGroundedContent", version, "rest"))
         assert isinstance(reply.outcome, bytes)
@@ -284,6 +288,14 @@ def test_what_only_v1beta_has_is_never_told_to_v1(ask: Callable[..., Any]) -> No
         assert metadata.images
         assert bool(metadata.videos) == (version == "v1beta")
         assert bool(metadata.images[0].source.site_display_name) == (version == "v1beta")
+
+
+def test_the_number_of_candidates_is_the_flags(ask: Callable[..., Any]) -> None:
+    request = ask("Which candidate is the highest mountain?", google=True)
+    for candidates in (1, 3):
+        outcome = call(Service(EmulatorOptions(candidates=candidates)), request).outcome
+        assert isinstance(outcome, bytes)
+        assert len(Response.FromString(outcome).candidates) == candidates
 
 
 def test_a_refusal_says_in_whole_seconds_when_to_come_back(ask: Callable[..., Any]) -> None:
