@@ -44,7 +44,7 @@ def plan(argv: list[str]) -> int:
         UsageError: Something is wrong with the flags or the ledger.
     """
     options = parse_plan(argv)
-    archives = archives_of(options.run.inputs)
+    archives = archives_of(options.run)
     records = read_settings(options.run)
     try:
         survey = _survey(options.run, archives, records)

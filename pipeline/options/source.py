@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +22,31 @@ def _patterns(text: str) -> tuple[str, ...]:
     return patterns
 
 
+_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+
+
+def _delimiter(text: str) -> str:
+    delimiter = _DELIMITERS.get(text, text)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise UsageError(
+            f"--csv_delimiter={text} is no delimiter: give one character, or one of {', '.join(_DELIMITERS)}."
+        )
+    return delimiter
+
+
+def _encoding(text: str) -> str:
+    try:
+        # Python's list of encodings holds some that are none of text, such as base64.
+        b"a".decode(text)
+        return codecs.lookup(text).name
+    except UnicodeError:  # as of one byte in UTF-16
+        return codecs.lookup(text).name
+    except (LookupError, ValueError):
+        raise UsageError(
+            f"--encoding={text} is no encoding that Python knows: give one such as latin-1, cp1252 or utf-16."
+        ) from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
     """What to read: `inputs` holds patterns of files, and is empty when questions come from Pub/Sub."""
@@ -37,6 +63,26 @@ class SourceOptions:
             only=Only.ARCHIVES,
             names_source=True,
             template=Parameter(required=True),
+        ),
+    )
+    csv_delimiter: str | None = flag(
+        None,
+        Flag(
+            "What separates the cells of CSV files: comma, semicolon, tab, pipe, or any one character.",
+            metavar="CHARACTER",
+            default_said="read from the first lines",
+            read=_delimiter,
+            only=Only.ARCHIVES,
+        ),
+    )
+    encoding: str | None = flag(
+        None,
+        Flag(
+            "The encoding of JSON and CSV files, such as latin-1.",
+            metavar="NAME",
+            default_said="UTF-8, or UTF-16 where a file begins with its byte order mark",
+            read=_encoding,
+            only=Only.ARCHIVES,
         ),
     )
     input_subscription: str | None = flag(

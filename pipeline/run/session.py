@@ -41,11 +41,14 @@ from groundrows.pipeline.run.settings import (
 )
 from groundrows.pipeline.run.summary import for_people, run_json
 from groundrows.pipeline.sinks import files as sinks
-from groundrows.pipeline.sources.archives import Archive, read_archive
+from groundrows.pipeline.sources.archives import Archive, note_on, read_archive
 from groundrows.pipeline.storage import output
 from groundrows.schemas.errors import UsageError
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.settings import CallSettings
+
+# Each archive that is looked at is opened once more; a person needs no note on the thousandth.
+_NOTED_ARCHIVES = 20
 
 
 def run_archives(options: RunOptions, started: float) -> int:
@@ -59,8 +62,11 @@ def run_archives(options: RunOptions, started: float) -> int:
         UsageError: Something is wrong with the flags; nothing was called.
     """
     preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
-    archives = archives_of(options.inputs)
+    archives = archives_of(options)
     preflight.check_readable(archives)
+    if not options.quiet:
+        for note in filter(None, map(note_on, archives[:_NOTED_ARCHIVES])):
+            print(note, file=sys.stderr)
     return carry_out(options, lambda _: archives, started)
 
 
@@ -93,7 +99,7 @@ def submit(options: RunOptions) -> Any:
         UsageError: Something is wrong with the flags; nothing was submitted.
     """
     preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
-    with _ready(options, lambda _: archives_of(options.inputs)) as (pipeline, settings):
+    with _ready(options, lambda _: archives_of(options)) as (pipeline, settings):
         build(pipeline, settings)
         return pipeline.run()
 

@@ -20,7 +20,7 @@ from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.options.service import Endpoint
 from groundrows.pipeline.run.append import note_answered
 from groundrows.pipeline.run.runner import is_direct, worker_processes
-from groundrows.pipeline.sources.archives import Archive, find_archives
+from groundrows.pipeline.sources.archives import Archive, ReadSettings, find_archives
 from groundrows.pipeline.storage import output
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.pipeline.storage.output import STAGING, Output
@@ -28,6 +28,7 @@ from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.defaults import load_defaults
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.question import RecordSettings
+from groundrows.schemas.template import template_fields, template_parts
 from groundrows.schemas.wording import reason_of
 from groundrows.transforms.generate.settings import CallSettings
 from groundrows.transforms.rows.flatten import FlattenSettings
@@ -106,14 +107,22 @@ class RunSettings:
 # -- what is read
 
 
-def archives_of(patterns: Sequence[str]) -> list[Archive]:
+def archives_of(options: RunOptions) -> list[Archive]:
     """The archives that the flags name.
 
     Raises:
         UsageError: A pattern matches nothing, or a file is of no known kind.
     """
     try:
-        return find_archives(patterns)
+        words = template_fields(template_parts(options.question_template))
+        return find_archives(
+            options.inputs,
+            ReadSettings(
+                csv_delimiter=options.csv_delimiter,
+                encoding=options.encoding,
+                text_fields=frozenset({options.question_field, options.answer_field}) | words,
+            ),
+        )
     except ValueError as error:
         raise UsageError(str(error)) from None
 

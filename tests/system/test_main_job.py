@@ -154,3 +154,12 @@ def test_every_format_and_codec_gives_the_same_answers(folder):
         compared.append(comparable(output)["answers"])
         assert summary(output)["answered"] == len(records)
     assert all(answers == compared[0] for answers in compared[1:])
+
+
+def test_a_table_of_another_separator_and_encoding_is_read_as_the_flags_say(tmp_path: Path) -> None:
+    table = tmp_path / "mine.csv"
+    table.write_bytes("Id;Question\n1;Wo fließt die Donau?\n2;Where does tin melt?\n".encode("cp1252"))
+    done = run("--service=emulator", f"--input={table}", f"--output={tmp_path / 'out'}", "--encoding=cp1252")
+    assert f"{table} is read with semicolons between its cells" in done.stderr
+    found = {row["question_id"]: row["question"] for row in rows(tmp_path / "out", "answers")}
+    assert found == {"1": "Wo fließt die Donau?", "2": "Where does tin melt?"}

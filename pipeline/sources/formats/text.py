@@ -18,18 +18,6 @@ _MARKS = (
 )
 
 
-def known_encoding(name: str) -> str:
-    """The codec's own name for `name`.
-
-    Raises:
-        LookupError: Python knows no such encoding of text.
-    """
-    codec = codecs.lookup(name)
-    if not getattr(codec, "_is_text_encoding", True):
-        raise LookupError(f"{name} is no encoding of text")
-    return codec.name
-
-
 def as_utf8(source: BinaryIO, encoding: str | None = None) -> BinaryIO:
     """`source` as UTF-8; its bytes as they are when it is UTF-8 already.
 
@@ -49,7 +37,7 @@ def _pieces(source: BinaryIO, encoding: str | None) -> Iterator[bytes]:
         start += more
     if encoding is None:
         encoding = next((name for mark, name in _MARKS if start.startswith(mark)), None)
-    if encoding is None or known_encoding(encoding) == "utf-8":
+    if encoding is None or codecs.lookup(encoding).name == "utf-8":
         chunk = start
         while chunk:
             yield chunk

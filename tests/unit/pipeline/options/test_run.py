@@ -494,3 +494,35 @@ def test_no_command_line_gives_anything_but_options_or_a_sentence(words: list[st
     else:
         assert ended.code == 0
         assert {"-h", "--help"} & set(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("semicolon", ";"), (";", ";"), ("tab", "\t"), ("\t", "\t"), ("pipe", "|"), ("^", "^")],
+)
+def test_delimiters_by_name_and_as_they_are(text: str, meant: str) -> None:
+    assert parse_run([*LEAST, f"--csv_delimiter={text}"]).csv_delimiter == meant
+
+
+@pytest.mark.parametrize("text", ["", ";;", '"', "\n", "semi"])
+def test_what_is_no_delimiter_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"csv_delimiter"):
+        parse_run([*LEAST, f"--csv_delimiter={text}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("latin-1", "iso8859-1"), ("cp1252", "cp1252"), ("UTF-16", "utf-16")]
+)
+def test_encodings_that_python_knows(text: str, meant: str) -> None:
+    assert parse_run([*LEAST, f"--encoding={text}"]).encoding == meant
+
+
+@pytest.mark.parametrize("text", ["base64", "klingon", "a\0b"])
+def test_what_is_no_encoding_of_text_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no encoding that Python knows"):
+        parse_run([*LEAST, f"--encoding={text}"])
+
+
+def test_how_files_are_read_is_said_for_files_alone() -> None:
+    with pytest.raises(UsageError, match="csv_delimiter"):
+        parse_run([*STREAM, "--csv_delimiter=;"])
