@@ -21,7 +21,7 @@ from groundrows.pipeline.storage import output
 from groundrows.pipeline.storage.output import Output
 from groundrows.pipeline.storage.row_files import columns_of
 from groundrows.schemas import avsc, rows, tables
-from groundrows.schemas.encoding import row_put
+from groundrows.schemas.encoding import record_put
 from groundrows.schemas.tables import TABLES, Table, tables_made_by
 from groundrows.schemas.warehouse import json_row, row_dict, row_id, table_layout, table_schema
 from tests.support.table_rows import NOON, row_of
@@ -66,7 +66,7 @@ def _registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (directory / "verdicts.avsc").write_text(json.dumps(SCHEMA))
     monkeypatch.setattr(avsc, "DIRECTORY", directory)
     kind: Any = VerdictRow
-    monkeypatch.setitem(rows._PUTS, kind, row_put(avsc.schema_of("verdicts"), {}))
+    monkeypatch.setitem(rows._PUTS, kind, record_put(kind, avsc.schema_of("verdicts"), {}))
     table = Table(kind, ("question_id", "turn_index", "given_at"), "given_at", frozenset(("outcomes",)))
     monkeypatch.setitem(tables._DECLARED, "verdicts", table)
 
