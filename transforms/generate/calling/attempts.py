@@ -121,7 +121,7 @@ class Attempts:
                 sent_at = time.monotonic()
                 first_at = min(first_at, sent_at)
                 success = await self._attempt(call, attempts, tuple(codes), sent_at)
-                line.gate.answered()
+                line.gate.answered(sent_at)
                 await keep(success)
                 return success
             except CallError as error:

@@ -66,7 +66,6 @@ class Gate:
     def __init__(self, slots: Slots, pacer: Pacer, *, paced: bool, breaker: Breaker | None = None) -> None:
         self.pacer = pacer
         self._breaker = breaker or Breaker()
-        self._answered = True
         self.throttled_seconds = 0.0
         self._slots = slots
         self._paced = paced
@@ -103,10 +102,14 @@ class Gate:
         """The call has ended: its slot is free."""
         self._slots.give()
 
-    def answered(self) -> None:
-        """A call got its response."""
-        self._answered = True
+    def answered(self, sent_at: float) -> None:
+        """A call got its response.
+
+        Args:
+            sent_at: When the call left, on `time.monotonic`'s clock.
+        """
         self._breaker.answered()
+        self.pacer.answered(sent_at)
 
     def failed(self, error: CallError, sent_at: float) -> None:
         """A call ended in an error, which says something about the pace or about the service.
@@ -116,19 +119,14 @@ class Gate:
             sent_at: When the call left, on `time.monotonic`'s clock.
         """
         if not error.retryable:
-            self._breaker.answered()
+            # The service did its work: it looked at the request and said no.
+            self.answered(sent_at)
             return
         self._breaker.failed()
         if error.code == "RESOURCE_EXHAUSTED":
-            self._throttled(sent_at, error.retry_after)
-
-    def _throttled(self, sent_at: float, retry_after: float | None) -> None:
-        # From now on the pace matters. A second refusal with no response between it and the first knows of
-        # no lower limit, only that there is none left: that is for the breaker, not for the rate.
-        self._paced = True
-        if self._answered or retry_after is not None:
-            self._answered = False
-            self.pacer.throttled(sent_at, retry_after)
+            # From now on the pace matters.
+            self._paced = True
+            self.pacer.throttled(sent_at, error.retry_after)
 
     def halt(self) -> None:
         """Turn away everybody who waits, and whoever comes later."""

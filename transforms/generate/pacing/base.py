@@ -19,8 +19,16 @@ class Pacer(Protocol):
         """Return once a call may leave; the caller sends it at once."""
         ...
 
+    def answered(self, sent_at: float) -> None:
+        """The service accepted a call, whatever it answered.
+
+        Args:
+            sent_at: When the call left, on `time.monotonic`'s clock.
+        """
+        ...
+
     def throttled(self, sent_at: float, retry_after: float | None) -> None:
-        """The service said that it is too much.
+        """The service refused a call because there are too many.
 
         Args:
             sent_at: When the refused call left, on `time.monotonic`'s clock.

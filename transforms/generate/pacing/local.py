@@ -47,6 +47,7 @@ class LocalPacer:
             await self._sleep(wait)
         now = self._clock()
         self._note(now)
+        self._rate.sent(now)
         rate = self._rate.at(now)
         if rate != math.inf:
             self._next = max(self._next, now - CATCH_UP_SECONDS) + 1 / rate
@@ -54,9 +55,18 @@ class LocalPacer:
     def throttled(self, sent_at: float, retry_after: float | None) -> None:
         """See `Pacer.throttled`."""
         now = self._clock()
-        self._rate.refused(now, sent_at, self._sending(now), retry_after)
-        pause = 1 / self._rate.at(now) if retry_after is None else retry_after
-        self._next = max(self._next, now + pause)
+        before = self._rate.at(now)
+        pause = self._rate.refused(now, sent_at, self._sending(now), retry_after)
+        rate = self._rate.at(now)
+        if rate < before:
+            # The place that is next was given out at the old rate.
+            pause = max(pause, 1 / rate)
+        if pause:
+            self._next = max(self._next, now + pause)
+
+    def answered(self, sent_at: float) -> None:
+        """See `Pacer.answered`."""
+        self._rate.answered(sent_at)
 
     async def close(self) -> None:
         """Nothing is leased."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,7 +20,19 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from groundrows.schemas.errors import SetupError
-from groundrows.transforms.generate.pacing.adaptive import CLIMB, CUT, CUT_WHEN_TOLD, SLOWEST_PER_SECOND
+from groundrows.transforms.generate.pacing.adaptive import (
+    CLIMB,
+    MEMORY_CALLS,
+    MEMORY_SECONDS,
+    RECENT_CALLS,
+    SLOWEST_PER_SECOND,
+    Counts,
+    Evidence,
+    Learnt,
+    judged,
+    pause_of,
+    smoothed,
+)
 from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS
 from groundrows.transforms.generate.pacing.local import SENDING_SECONDS
 from groundrows.transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
@@ -37,41 +50,58 @@ LONGEST_PAUSE_SECONDS = 2.0
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# All times are microseconds on the server's clock. `next` is the first place that nobody has; the rate
-# is AdaptiveRate's. A schedule that was lost, or may be older than what was leased from it because the
-# server was restarted or replaced, starts where no lease can have reached.
+# All times are microseconds on the server's clock. `next` is the first place that nobody has. The rate, and
+# the counts that it is judged by, are those of adaptive.py; clients judge, by what `refused` replies. A
+# schedule that was lost, or may be older than what was leased from it because the server was restarted or
+# replaced, starts where no lease can have reached.
 _SCHEDULE = """
 local mode, ceiling, climb, slowest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local ahead, window, keep = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local memory, memory_calls, recent_calls = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local info = redis.pcall('INFO', 'server')
 local server = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
-local state = redis.call('HMGET', KEYS[1], 'next', 'knee', 'kept', 'since', 'opened', 'count', 'before',
-                         'server')
-local next = tonumber(state[1])
-local knee, kept, since = tonumber(state[2]), tonumber(state[3]), tonumber(state[4]) or 0
-local opened, count = tonumber(state[5]) or now, tonumber(state[6]) or 0
-local before = tonumber(state[7]) or 0
+local state = {}
+local pairs_of = redis.call('HGETALL', KEYS[1])
+for i = 1, #pairs_of, 2 do state[pairs_of[i]] = pairs_of[i + 1] end
+local function number(name, default) return tonumber(state[name] or '') or default end
+
+local next, knee = number('next'), number('knee')
+local kept, cut_at, climbs_at = number('kept', 1), number('cut_at', 0), number('climbs_at', 0)
+local opened, count, before = number('opened', now), number('count', 0), number('before', 0)
+local until_knee = ((1 - kept) / climb) ^ (1 / 3)
 
 local function rate()
   if not knee then return ceiling end
-  local until_knee = ((1 - kept) / climb) ^ (1 / 3)
-  local grown = knee * (1 + climb * (math.max(0, (now - since) / 1e6) - until_knee) ^ 3)
-  return math.max(slowest, math.min(grown, ceiling))
+  local grown = knee * (1 + climb * (math.max(0, (now - climbs_at) / 1e6) - until_knee) ^ 3)
+  return math.min(ceiling, math.max(slowest, grown))
+end
+
+local function is_low(moment) return knee and moment < climbs_at + until_knee * 1e6 end
+
+local function add(name, value) state[name] = string.format('%.17g', number(name, 0) + value) end
+
+local function fade()
+  local passed = math.max(0, now - number('counted', now)) / 1e6
+  local kept_of_it = math.exp(-passed / math.max(memory, memory_calls / rate()))
+  for _, name in ipairs({'sent', 'refused'}) do
+    state[name] = string.format('%.17g', number(name, 0) * kept_of_it)
+  end
+  state['counted'] = string.format('%.0f', now)
 end
 
 local function take_back(unused, last)
   if next == tonumber(last) then next = tonumber(unused) end
 end
 
-if not next or state[8] ~= server then
+if not next or state['server'] ~= server then
   next = math.max(next or 0, now + ahead + math.ceil(1e6 / rate()))
 end
 
 local reply
 if mode == 'lease' then
-  local wanted, behind = tonumber(ARGV[8]), tonumber(ARGV[9])
+  local wanted, behind = tonumber(ARGV[11]), tonumber(ARGV[12])
   local start, interval = math.max(next, now - behind), 1e6 / rate()
   if start > now + ahead then
     reply = {0, start - now - ahead / 2}
@@ -83,32 +113,67 @@ if mode == 'lease' then
       before, opened, count = count * 1e6 / (now - opened), now, 0
     end
     count = count + granted
+    -- Places leased at the old rate may be in use for so long after a cut, and say nothing about it.
+    if now > cut_at + ahead or cut_at == 0 then
+      fade()
+      add('sent', granted)
+      if is_low(now) then add('low_sent', granted) end
+    end
+    local old = (1 - 1 / recent_calls) ^ granted
+    state['recent_refused'] = string.format('%.17g', number('recent_refused', 0) * old)
+    state['recent_sent'] = string.format('%.17g', number('recent_sent', 0) * old + recent_calls * (1 - old))
     reply = {granted, start - now, start, next, string.format('%.17g', interval)}
   end
 elseif mode == 'refused' then
-  local sent, retry_after = now - tonumber(ARGV[8]), tonumber(ARGV[9])
-  local cut = 0
-  -- Calls that left while places leased at the old rate were still in use say nothing about the cut.
-  if sent > since + ahead then
-    local sending = math.max(before, count / math.max(1, (now - opened) / 1e6))
-    knee = math.max(slowest, math.min(rate(), sending))
-    kept = tonumber(retry_after < 0 and ARGV[10] or ARGV[11])
-    since = now + math.max(0, retry_after)
-    cut = 1
-    take_back(ARGV[12], ARGV[13])
+  -- ARGV: how long ago the last answered call left or -1, and for each refused call how long ago it left.
+  local answered = tonumber(ARGV[11])
+  if answered >= 0 and now - answered > cut_at + ahead then state['answered'] = '1' end
+  local new = 0
+  for i = 12, #ARGV do
+    local sent = now - tonumber(ARGV[i])
+    if sent > cut_at + ahead or cut_at == 0 then
+      if new == 0 then fade() end
+      new = new + 1
+      add('refused', 1)
+      add('recent_refused', 1)
+      if is_low(sent) then add('low_refused', 1) end
+    end
   end
-  local pause = retry_after < 0 and math.ceil(1e6 / rate()) or retry_after
-  next = math.max(next, now + pause)
-  reply = {cut, pause}
+  local sending = math.max(before, count / math.max(1, (now - opened) / 1e6))
+  reply = {new, string.format('%.17g', sending), string.format('%.0f', now)}
+  for name, value in pairs(state) do
+    table.insert(reply, name)
+    table.insert(reply, value)
+  end
+elseif mode == 'cut' then
+  -- ARGV: the cut that was judged, the pause, the unused places, and what was learnt, if anything was.
+  reply = {0, tonumber(ARGV[12])}
+  if #ARGV > 14 and string.format('%.0f', cut_at) == ARGV[11] then
+    for i = 15, #ARGV, 2 do state[ARGV[i]] = ARGV[i + 1] end
+    knee, kept = number('knee'), number('kept')
+    until_knee = ((1 - kept) / climb) ^ (1 / 3)
+    cut_at, climbs_at = now, now
+    for _, name in ipairs({'sent', 'refused', 'low_sent', 'low_refused', 'answered'}) do state[name] = '' end
+    take_back(ARGV[13], ARGV[14])
+    reply = {1, math.max(reply[2], math.ceil(1e6 / rate()))}
+  end
+  climbs_at = math.max(climbs_at, now + tonumber(ARGV[12]))
+  next = math.max(next, now + reply[2])
 else
-  take_back(ARGV[8], ARGV[9])
+  take_back(ARGV[11], ARGV[12])
   reply = {}
 end
 
 local function whole(value) return string.format('%.0f', value) end
-redis.call('HSET', KEYS[1], 'next', whole(next), 'since', whole(since), 'opened', whole(opened),
-           'count', count, 'before', before, 'server', server)
-if knee then redis.call('HSET', KEYS[1], 'knee', knee, 'kept', kept) end
+state['next'], state['cut_at'], state['climbs_at'] = whole(next), whole(cut_at), whole(climbs_at)
+state['opened'], state['count'], state['server'] = whole(opened), whole(count), server
+state['before'] = string.format('%.17g', before)
+local flat = {}
+for name, value in pairs(state) do
+  table.insert(flat, name)
+  table.insert(flat, value)
+end
+redis.call('HSET', KEYS[1], unpack(flat))
 redis.call('PEXPIRE', KEYS[1], whole(keep + math.max(0, next - now) / 1000))
 return reply
 """
@@ -176,14 +241,20 @@ class RedisPacer:
             _micros(AHEAD_SECONDS),
             _micros(SENDING_SECONDS),
             KEEP_SECONDS * 1000,
+            MEMORY_SECONDS,
+            MEMORY_CALLS,
+            RECENT_CALLS,
         )
+        self._ceiling = per_second
         self._block: _Block | None = None
         # Doubles from block to block while blocks are used up, so that a process with little to do does
         # not hold places that others could use.
         self._want = 1
         self._wants_block = False
         self._look_again = 0.0
-        self._refusal: tuple[float, float | None] | None = None
+        self._refusals: list[tuple[float, float | None]] = []
+        self._answered_from: float | None = None
+        self._latency: float | None = None
         self._errand: asyncio.Task[None] | None = None
 
     async def acquire(self) -> None:
@@ -209,13 +280,15 @@ class RedisPacer:
                 return
 
     def throttled(self, sent_at: float, retry_after: float | None) -> None:
-        """See `Pacer.throttled`. One cut for a crowd of refusals, over all processes."""
-        if self._refusal is not None:
-            sent_at = max(sent_at, self._refusal[0])
-            waits = [wait for wait in (retry_after, self._refusal[1]) if wait is not None]
-            retry_after = max(waits, default=None)
-        self._refusal = (sent_at, retry_after)
+        """See `Pacer.throttled`. All processes judge by what all of them saw."""
+        self._latency = smoothed(self._latency, time.monotonic() - sent_at)
+        self._refusals.append((sent_at, retry_after))
         self._run_errand()
+
+    def answered(self, sent_at: float) -> None:
+        """See `Pacer.answered`."""
+        if self._answered_from is None or sent_at > self._answered_from:
+            self._answered_from = sent_at
 
     async def close(self) -> None:
         """See `Pacer.close`; within a bounded time, and silently when Redis is out of reach."""
@@ -258,27 +331,43 @@ class RedisPacer:
                 self._errand = None
 
     async def _run_errands(self) -> None:
-        while self._refusal is not None or self._wants_block:
-            if self._refusal is not None:
-                refusal, self._refusal = self._refusal, None
-                await self._report(*refusal)
+        while self._refusals or self._wants_block:
+            if self._refusals:
+                refusals, self._refusals = self._refusals, []
+                await self._report(refusals)
             else:
                 await self._lease()
 
-    async def _report(self, sent_at: float, retry_after: float | None) -> None:
-        block = self._block
-        unused, end = (block.unused_from, block.end) if block is not None else (0, -1)
-        waits = -1 if retry_after is None else _micros(retry_after)
+    async def _report(self, refusals: list[tuple[float, float | None]]) -> None:
+        """Tell of refusals, and change the rate for all processes if they say so."""
 
         async def refused() -> list[Any]:
-            age = _micros(time.monotonic() - sent_at)
-            return await self._call("refused", age, waits, CUT, CUT_WHEN_TOLD, unused, end)
+            now = time.monotonic()
+            answered = -1 if self._answered_from is None else _micros(now - self._answered_from)
+            return await self._call("refused", answered, *(_micros(now - sent_at) for sent_at, _ in refusals))
 
-        cut, pause = await self._patiently(refused)
+        new, sending, now, *fields = await self._patiently(refused)
+        if not new:
+            return
+        state = _State(dict(zip(_texts(fields[::2]), _texts(fields[1::2]), strict=True)), int(now))
+        learnt, evidence = state.learnt(), state.evidence()
+        waits = [wait for _, wait in refusals if wait is not None]
+        pause = pause_of(learnt, evidence, max(waits, default=None))
+        rate = learnt.rate(0.0, self._ceiling)
+        changed = judged(learnt, evidence, 0.0, rate, float(sending), self._latency or 0.0)
+        if changed is not None or pause:
+            await self._cut(state.cut_at, pause, [] if changed is None else _fields(changed))
+
+    async def _cut(self, cut_at: str, pause: float, learnt: list[str | float]) -> None:
+        block = self._block
+        unused, end = (block.unused_from, block.end) if block is not None else (0, -1)
+        cut, waits = await self._patiently(
+            lambda: self._call("cut", cut_at, _micros(pause), unused, end, *learnt)
+        )
         if cut:
             self._block = None
         elif block is not None:
-            resumes = time.monotonic() + pause / 1_000_000
+            resumes = time.monotonic() + waits / 1_000_000
             while block.used < block.count and block.due < resumes:
                 block.used += 1
 
@@ -307,7 +396,7 @@ class RedisPacer:
         self._want = min(2 * self._want, 1_000_000)
         self._wants_block = False
 
-    async def _call(self, mode: str, *args: float) -> list[Any]:
+    async def _call(self, mode: str, *args: float | str) -> list[Any]:
         reply: list[Any] = await self._script(keys=[self._key], args=[mode, *self._settings, *args])
         return reply
 
@@ -330,6 +419,62 @@ class RedisPacer:
                 if pause:
                     _LOGGER.warning("Calling resumes, as %s is back.", self._server)
                 return reply
+
+
+class _State:
+    """What the server holds, with its times turned into seconds before or after now."""
+
+    def __init__(self, fields: dict[str, str], now: int) -> None:
+        self._fields = fields
+        self._now = now
+        self.cut_at = fields.get("cut_at", "0")
+
+    def _number(self, name: str, default: float = 0.0) -> float:
+        return float(self._fields.get(name) or default)
+
+    def _seconds(self, name: str) -> float:
+        return (self._number(name) - self._now) / 1_000_000
+
+    def _counts(self, prefix: str) -> Counts:
+        return Counts(self._number(f"{prefix}sent"), self._number(f"{prefix}refused"))
+
+    def learnt(self) -> Learnt:
+        """What was learnt so far."""
+        return Learnt(
+            knee=self._number("knee", math.inf),
+            kept=self._number("kept", 1.0),
+            cut_at=self._seconds("cut_at"),
+            climbs_at=self._seconds("climbs_at"),
+            share=self._number("share"),
+            expected=self._number("expected"),
+            sure=self._number("sure") > 0,
+            before=self._number("old_rate", math.inf),
+            noise=self._counts("noise_"),
+        )
+
+    def evidence(self) -> Evidence:
+        """How the calls of all processes fared."""
+        answered = self._number("answered") > 0
+        return Evidence(self._counts(""), self._counts("low_"), self._counts("recent_"), answered)
+
+
+def _fields(learnt: Learnt) -> list[str | float]:
+    """What was learnt as the server keeps it; the time of the cut is the server's own."""
+    fields: dict[str, float] = {
+        "knee": learnt.knee,
+        "kept": learnt.kept,
+        "share": learnt.share,
+        "expected": learnt.expected,
+        "sure": int(learnt.sure),
+        "old_rate": learnt.before,
+        "noise_sent": learnt.noise.sent,
+        "noise_refused": learnt.noise.refused,
+    }
+    return [each for name, value in fields.items() for each in (name, repr(value))]
+
+
+def _texts(values: list[bytes]) -> list[str]:
+    return [value.decode() for value in values]
 
 
 def _micros(seconds: float) -> int:

@@ -1,4 +1,5 @@
 import asyncio
+import random
 
 import pytest
 
@@ -46,6 +47,29 @@ def test_an_answer_between_two_errors_ends_the_streak():
         assert not breaker.is_open
 
     run(main())
+
+
+@pytest.mark.parametrize("share", [0.1, 0.28, 0.5, 0.7])
+def test_a_service_that_fails_a_share_of_the_calls_is_not_taken_for_dead(share):
+    drawn = random.Random(7)
+    breaker = Breaker()
+    for _ in range(500):  # so that the share is known
+        breaker.failed() if drawn.random() < share else breaker.answered()
+    breaker.answered()
+    opened = 0
+    for _ in range(10_000):
+        breaker.failed() if drawn.random() < share else breaker.answered()
+        opened += breaker.is_open
+    assert opened <= 10
+
+
+def test_a_service_that_dies_after_many_errors_is_still_found_dead():
+    breaker = Breaker()
+    for number in range(300):
+        breaker.failed() if number % 2 else breaker.answered()
+    for _ in range(2 * STREAK):
+        breaker.failed()
+    assert breaker.is_open
 
 
 def test_probes_leave_singly_and_ever_further_apart():
@@ -105,8 +129,8 @@ def test_a_server_that_is_down_costs_few_calls():
         tasks = [asyncio.create_task(ask()) for _ in range(100)]
         await asyncio.sleep(0.8)
         assert STREAK <= made <= STREAK + 4 + 2
-        gate.answered()
-        gate.answered()
+        gate.answered(0.0)
+        gate.answered(0.0)
         await asyncio.sleep(0.05)
         assert made > STREAK + 4 + 2
         gate.halt()
@@ -115,24 +139,30 @@ def test_a_server_that_is_down_costs_few_calls():
     run(main())
 
 
-def test_refusals_without_an_answer_between_them_cut_the_rate_once():
+def test_the_pacer_hears_of_every_refusal_and_of_what_was_accepted():
     async def main():
-        refusals = []
+        heard = []
 
         class Pacer(LocalPacer):
             def throttled(self, sent_at, retry_after):
-                refusals.append(retry_after)
+                heard.append(("refused", sent_at, retry_after))
+
+            def answered(self, sent_at):
+                heard.append(("answered", sent_at))
 
         gate = Gate(Slots(4), Pacer(float("inf")), paced=False)
-        refused = CallError("RESOURCE_EXHAUSTED", "slow down")
-        for number in range(5):
-            gate.failed(refused, float(number))
-        assert refusals == [None]
-        gate.answered()
-        gate.failed(refused, 9.0)
-        assert refusals == [None, None]
-        # One that says when to come back is always heard.
-        gate.failed(CallError("RESOURCE_EXHAUSTED", "slow down", 3.0), 10.0)
-        assert refusals == [None, None, 3.0]
+        gate.failed(CallError("RESOURCE_EXHAUSTED", "slow down"), 1.0)
+        gate.failed(CallError("RESOURCE_EXHAUSTED", "slow down", 3.0), 2.0)
+        gate.answered(3.0)
+        # Who looks at a request and turns it down has let it in.
+        gate.failed(CallError("INVALID_ARGUMENT", "no"), 4.0)
+        # Nothing of the pace follows from a call that broke on its way.
+        gate.failed(CallError("UNAVAILABLE", "down"), 5.0)
+        assert heard == [
+            ("refused", 1.0, None),
+            ("refused", 2.0, 3.0),
+            ("answered", 3.0),
+            ("answered", 4.0),
+        ]
 
     run(main())
