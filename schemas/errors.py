@@ -109,19 +109,26 @@ class PullError(GroundrowsError):
 # -- Calls
 
 
+LONGEST_RETRY_AFTER_SECONDS = 86_400.0
+
+
 class CallError(GroundrowsError):
     """One attempt failed. An attempt is one request sent to the service.
 
     Attributes:
         code: The canonical status name, or one of `schemas.codes`' own.
         message: The service's own words, for people; may quote the request, so it goes into rows only.
-        retry_after: Seconds the server asked to wait, or None when it did not say.
+        retry_after: Seconds the server asked to wait, at most a day; None when it did not say, or when what
+            it said is no time to wait.
     """
 
     def __init__(self, code: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(code, message)
         self.code = code
         self.message = message
+        # Servers, and proxies before them, send anything at all.
+        if retry_after is not None:
+            retry_after = min(retry_after, LONGEST_RETRY_AFTER_SECONDS) if retry_after >= 0 else None
         self.retry_after = retry_after
 
     @property

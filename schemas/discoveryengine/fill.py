@@ -6,6 +6,7 @@ silence, and says less about what is wrong.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +22,8 @@ from groundrows.schemas.wording import quoted, wrong_type
 
 _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
 _INT32 = (-(2**31), 2**31 - 1)
-_LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
+# The JSON of the largest float of 32 bits is a little larger; up to halfway to the next it means that one.
+_LARGEST_FLOAT = math.nextafter((2 - 2**-24) * 2.0**127, 0)
 
 
 @dataclass(frozen=True, slots=True)

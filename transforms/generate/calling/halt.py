@@ -25,6 +25,8 @@ HOPELESS_STREAK = 5
 # ever came back is taken for a wrong setting.
 REJECTED_STREAK = 20
 TRANSIENT_STREAK = 10
+# One answer may ask for any wait, and the others go on; so many in a row speak for the whole service.
+LONG_WAIT_STREAK = 5
 # Of the time between two failures so much counts: in a longer gap, as between the bundles of a stream,
 # mostly nothing was asked, which proves nothing.
 LONGEST_GAP_SECONDS = 60.0
@@ -35,7 +37,8 @@ class Halt:
 
     Args:
         exhausted_seconds: How long nothing but transient errors may come back.
-        longest_wait_seconds: A service that asks to come back later than this has nothing for this run.
+        longest_wait_seconds: A service that asks, several times in a row, to come back later than this has
+            nothing for this run.
         clock: Seconds, monotonic.
 
     Attributes:
@@ -56,6 +59,7 @@ class Halt:
         self._streak = 0
         self._streak_of = ("", "")
         self._transient = 0
+        self._long_waits = 0
         self._transient_seconds = 0.0
         self._transient_last = 0.0
         self.reason: str | None = None
@@ -83,9 +87,14 @@ class Halt:
     def _count_transient(self, error: CallError) -> None:
         now = self._clock()
         if error.retry_after is not None and error.retry_after > self._longest_wait_seconds:
-            self.stop(
-                f"Calling stopped: the service asks to come back in {error.retry_after:.0f} s ({error.code})."
-            )
+            self._long_waits += 1
+            if self._long_waits >= LONG_WAIT_STREAK:
+                self.stop(
+                    f"Calling stopped: the service asks to come back in {error.retry_after:.0f} s "
+                    f"({error.code})."
+                )
+        else:
+            self._long_waits = 0
         if self._transient:
             self._transient_seconds += min(now - self._transient_last, LONGEST_GAP_SECONDS)
         self._transient += 1
@@ -99,6 +108,7 @@ class Halt:
 
     def _end_transient(self) -> None:
         self._transient = 0
+        self._long_waits = 0
         self._transient_seconds = 0.0
 
     def _count_permanent(self, error: CallError) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from groundrows.pipeline.commands.report import report
@@ -131,17 +131,24 @@ def test_texts_of_others_stay_texts(tmp_path):
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200), data=st.data())
+@given(
+    # HTML knows one kind of line end; a claim that ends within one of two characters has nothing to show.
+    text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200).map(
+        lambda text: text.replace("\r\n", "\r")
+    ),
+    data=st.data(),
+)
+@example(text="a\rb", data=None)
 def test_any_text_comes_through_with_its_claims(tmp_path, text, data):
-    start = data.draw(st.integers(0, len(text) - 1))
-    end = data.draw(st.integers(start + 1, len(text)))
+    start = data.draw(st.integers(0, len(text) - 1)) if data else 0
+    end = data.draw(st.integers(start + 1, len(text))) if data else len(text)
     rows = marked_answer("q", text, [], grounding_score=0.1, search_suggestions_html=text)
     rows.append(support(answer_id="a-q", claim_start=start, claim_end=end))
     page = Outline(made(tmp_path, write_run(tmp_path / "run", rows)))
 
     def as_read(piece):
         pictures = {each: 0x2400 + each for each in range(32) if each not in (9, 10, 13)} | {127: 0x2421}
-        return piece.translate(pictures)
+        return piece.translate(pictures).replace("\r", "\n")
 
     (shown,) = page.all("div", **{"class": "text"})
     assert shown["text"] == as_read(text)

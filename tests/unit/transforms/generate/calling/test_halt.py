@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from groundrows.schemas.codes import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
@@ -5,6 +7,7 @@ from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.halt import (
     HOPELESS_CODES,
     HOPELESS_STREAK,
+    LONG_WAIT_STREAK,
     LONGEST_GAP_SECONDS,
     REJECTED_STREAK,
     TRANSIENT_STREAK,
@@ -141,11 +144,34 @@ def test_hours_in_which_nothing_was_asked_prove_nothing(halt, clock):
     assert halt.reason is not None
 
 
-def test_waits_within_the_patience_do_not_stop_a_run_and_longer_ones_do_at_once(halt):
-    halt.failed(CallError("RESOURCE_EXHAUSTED", SECRET, retry_after=600.0))
-    assert halt.reason is None
-    halt.failed(CallError("RESOURCE_EXHAUSTED", SECRET, retry_after=86_400.0))
+def test_waits_within_the_patience_do_not_stop_a_run_and_longer_ones_in_a_row_do(halt):
+    for _ in range(2 * LONG_WAIT_STREAK):
+        halt.failed(CallError("RESOURCE_EXHAUSTED", SECRET, retry_after=600.0))
+        assert halt.reason is None
+    for _ in range(LONG_WAIT_STREAK):
+        assert halt.reason is None
+        halt.failed(CallError("RESOURCE_EXHAUSTED", SECRET, retry_after=86_400.0))
     assert "86400 s" in halt.reason
+
+
+@pytest.mark.parametrize("between", ["an answer", "another error"])
+def test_long_waits_that_are_not_in_a_row_end_no_run(halt, between):
+    for _ in range(3 * LONG_WAIT_STREAK):
+        for _ in range(LONG_WAIT_STREAK - 1):
+            halt.failed(CallError("UNAVAILABLE", SECRET, retry_after=601.0))
+        if between == "an answer":
+            halt.succeeded()
+        else:
+            halt.failed(CallError("UNAVAILABLE", SECRET))
+    assert halt.reason is None
+
+
+@pytest.mark.parametrize(
+    ("said", "taken"),
+    [(math.inf, 86_400.0), (1e9, 86_400.0), (-1.0, None), (math.nan, None), (0.0, 0.0), (601.0, 601.0)],
+)
+def test_a_time_to_wait_is_finite_whatever_was_said(said, taken):
+    assert CallError("UNAVAILABLE", "", said).retry_after == taken
 
 
 def test_the_first_reason_stays(halt):
@@ -160,5 +186,6 @@ def test_words_that_came_once_are_not_repeated_in_the_reason(halt, clock):
     # A reason is logged, and the service may have quoted the prompt.
     assert SECRET not in fail_for(halt, clock, 200, every=5)
     told = Halt(90.0, 600.0, clock)
-    told.failed(CallError("RESOURCE_EXHAUSTED", SECRET, retry_after=1e6))
+    for _ in range(LONG_WAIT_STREAK):
+        told.failed(CallError("RESOURCE_EXHAUSTED", SECRET, retry_after=1e6))
     assert SECRET not in told.reason
