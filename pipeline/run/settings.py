@@ -111,20 +111,24 @@ def archives_of(options: RunOptions) -> list[Archive]:
     """The archives that the flags name.
 
     Raises:
-        UsageError: A pattern matches nothing, or a file is of no known kind.
+        UsageError: A pattern matches nothing, a file is of no known kind, or a template is wrong.
     """
+    settings = ReadSettings(
+        csv_delimiter=options.csv_delimiter, encoding=options.encoding, text_fields=_text_fields(options)
+    )
     try:
-        words = template_fields(template_parts(options.question_template))
-        return find_archives(
-            options.inputs,
-            ReadSettings(
-                csv_delimiter=options.csv_delimiter,
-                encoding=options.encoding,
-                text_fields=frozenset({options.question_field, options.answer_field}) | words,
-            ),
-        )
+        return find_archives(options.inputs, settings)
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _text_fields(options: RunOptions) -> frozenset[str]:
+    """The fields that must hold text: bytes in them that are no UTF-8 are an error of the record."""
+    try:
+        words = template_fields(template_parts(options.question_template))
+    except ValueError as error:
+        raise _usage(error) from None
+    return frozenset({options.question_field, options.answer_field}) | words
 
 
 def read_settings(options: RunOptions) -> RecordSettings | CheckSettings:
