@@ -12,7 +12,12 @@ from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED
 from groundrows.schemas.errors import CallError, SetupError
 from groundrows.transforms.generate.calling.engine import Engine
-from groundrows.transforms.generate.calling.halt import HOPELESS_STREAK, REJECTED_STREAK, TRANSIENT_STREAK
+from groundrows.transforms.generate.calling.halt import (
+    HOPELESS_STREAK,
+    LONG_WAIT_STREAK,
+    REJECTED_STREAK,
+    TRANSIENT_STREAK,
+)
 from tests.support.engines import (
     HandClient,
     ask,
@@ -106,17 +111,28 @@ def test_a_quota_that_runs_out_for_good_leaves_the_others_askable(tmp_path):
     assert len(read_log(log)) < 5 + 32 + 5 * TRANSIENT_STREAK
 
 
-def test_being_told_to_come_back_tomorrow_stops_at_once():
+def test_being_told_to_come_back_tomorrow_again_and_again_stops_the_run():
+    async def behaviour(prompt, nth):
+        if prompt in ("q0", "q1", "q2", "q3", "q4"):
+            return response("")
+        raise CallError("RESOURCE_EXHAUSTED", "the day's quota is used up", 40_000.0)
+
+    client = HandClient(behaviour)
+    with engine_for(make_settings(max_in_flight=1), client) as engine:
+        found = checked(ask(engine, questions(500)), "OK", "RESOURCE_EXHAUSTED")
+    assert found == {"OK": 5, "RESOURCE_EXHAUSTED": LONG_WAIT_STREAK, NOT_ATTEMPTED: 490}
+    assert len(client.log) == 5 + LONG_WAIT_STREAK
+
+
+def test_one_answer_that_says_come_back_tomorrow_stops_nobody():
     async def behaviour(prompt, nth):
         if prompt == "q5":
             raise CallError("RESOURCE_EXHAUSTED", "the day's quota is used up", 40_000.0)
         return response("")
 
-    client = HandClient(behaviour)
-    with engine_for(make_settings(max_in_flight=1), client) as engine:
+    with engine_for(make_settings(max_in_flight=1), HandClient(behaviour)) as engine:
         found = checked(ask(engine, questions(500)), "OK", "RESOURCE_EXHAUSTED")
-    assert found == {"OK": 5, "RESOURCE_EXHAUSTED": 1, NOT_ATTEMPTED: 494}
-    assert len(client.log) == 6
+    assert found == {"OK": 499, "RESOURCE_EXHAUSTED": 1}
 
 
 def test_a_server_that_is_down_stops_the_run(tmp_path):
@@ -132,13 +148,16 @@ def test_a_server_that_is_down_stops_the_run(tmp_path):
 
 
 def test_who_waits_for_the_pace_or_to_retry_is_released_at_once():
+    out, all_out = [], asyncio.Event()
+
     async def behaviour(prompt, nth):
         if prompt == "q0":
             raise CallError("UNAVAILABLE", "", 300.0)
-        if prompt == "q1":
-            await asyncio.sleep(0.05)
-            raise CallError("RESOURCE_EXHAUSTED", "", 86_400.0)
-        return response("")
+        out.append(prompt)
+        if len(out) == LONG_WAIT_STREAK:
+            all_out.set()
+        await all_out.wait()
+        raise CallError("RESOURCE_EXHAUSTED", "", 86_400.0)
 
     finished = []
     settings = make_settings(requests_per_minute=300.0)
@@ -146,8 +165,8 @@ def test_who_waits_for_the_pace_or_to_retry_is_released_at_once():
         thread = threading.Thread(target=lambda: finished.extend(ask(engine, questions(150))), daemon=True)
         thread.start()
         thread.join(SECONDS)
-    found = checked(finished, "OK", "UNAVAILABLE", "RESOURCE_EXHAUSTED")
-    assert (found["UNAVAILABLE"], found["RESOURCE_EXHAUSTED"]) == (1, 1)
+    found = checked(finished, "UNAVAILABLE", "RESOURCE_EXHAUSTED")
+    assert (found["UNAVAILABLE"], found["RESOURCE_EXHAUSTED"]) == (1, LONG_WAIT_STREAK)
     assert found[NOT_ATTEMPTED] > 140
 
 

@@ -124,7 +124,7 @@ def test_retry_info_is_read_to_the_millisecond(seconds: int, millis: int) -> Non
     ]
     error = error_in(google(details=details), 1.0)
     assert error is not None
-    assert round((error.retry_after or 0) * 1000) == seconds * 1000 + millis
+    assert round((error.retry_after or 0) * 1000) == min(seconds * 1000 + millis, 86_400_000)
 
 
 @pytest.mark.parametrize(
