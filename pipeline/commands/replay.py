@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from groundrows.pipeline.options.replay import ReplayOptions, parse_replay
-from groundrows.pipeline.run.session import carry_out
+from groundrows.pipeline.run import preflight, session
+from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.sources.archives import Archive
 from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
 from groundrows.pipeline.storage.files import make_directory
@@ -28,6 +29,8 @@ def replay(argv: list[str]) -> int:
     started = time.monotonic()
     options = parse_replay(argv)
     directories = _distinct(options.failures)
+    # Before anything is looked up there.
+    preflight.check_storage((*directories, options.run.output))
     _check_not_overwritten(options, directories)
     # What there is to replay is settled before the output is touched, which may be the same directory.
     failed = FailedRecords(
@@ -48,8 +51,10 @@ def replay(argv: list[str]) -> int:
             failed.write(path)
             return [Archive(path, "failures", "none")]
 
-        run = replace(options.run, ledger=options.run.ledger or _ledger(directories))
-        return carry_out(run, archives, started, {"replay": _summary(options, failed)})
+        flags = replace(options.run, ledger=options.run.ledger or _ledger(directories))
+        run = Intended(flags, Kind.REPLAY, started, archives_for=archives)
+        preflight.check(run)
+        return session.carry_out(run, {"replay": _summary(options, failed)})
 
 
 def _distinct(directories: Sequence[str]) -> list[str]:

@@ -1,19 +1,25 @@
 """What can be found out before the first call, and before anything is touched.
 
-Every function raises `UsageError`, one sentence, or returns.
+Every check raises `UsageError`, one sentence, or returns. `CHECKS` lists them in the order in which they are
+made: what needs no network comes first. A new check is one function and one line there, whoever carries the
+run out.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from groundrows.pipeline.options.run import RunOptions
-from groundrows.pipeline.sources.archives import Archive, read_archive
-from groundrows.pipeline.storage import output
-from groundrows.pipeline.storage.uris import without_password
+from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions
+
+from groundrows.pipeline.run.intended import Intended, Kind
+from groundrows.pipeline.run.runner import is_dataflow, is_direct
+from groundrows.pipeline.sources.archives import read_archive
+from groundrows.pipeline.storage import output, worker_directory
+from groundrows.pipeline.storage.uris import on_cloud_storage, without_password
 from groundrows.schemas.errors import LedgerError, NoLedgerError, UsageError
 from groundrows.schemas.outcome import Failure
 from groundrows.transforms.generate.ledger.base import Ledger
@@ -22,8 +28,22 @@ from groundrows.transforms.generate.ledger.uri import open_ledger
 CONNECT_SECONDS = 5.0
 
 
-def check_credentials() -> None:
-    """Refuse a run that could call nothing for want of credentials."""
+def check(run: Intended) -> None:
+    """Refuse a run in which something is wrong; nothing is called, written or removed.
+
+    Raises:
+        UsageError: One sentence about the first thing that is wrong.
+    """
+    for each in CHECKS:
+        if run.kind in each.kinds:
+            each.look(run)
+
+
+# -- credentials and paths
+
+
+def need_credentials() -> None:
+    """Raise `UsageError` when there are no credentials, without which nothing of Google's can be called."""
     import google.auth
     import google.auth.exceptions
 
@@ -38,66 +58,112 @@ def check_credentials() -> None:
 
 def check_storage(paths: Iterable[str]) -> None:
     """Refuse paths on Cloud Storage without credentials; Beam would look for some for minutes."""
-    if any(path.startswith("gs://") for path in paths) and "STORAGE_EMULATOR_HOST" not in os.environ:
-        check_credentials()
+    if any(map(on_cloud_storage, paths)) and "STORAGE_EMULATOR_HOST" not in os.environ:
+        need_credentials()
 
 
-def check_sharing(options: RunOptions, processes: int | None, limiter: str, ledger: str) -> None:
-    """A limit and a budget must be kept in one place, or cut into parts."""
-    several = processes != 1
+def check_paths(run: Intended) -> None:
+    """Refuse a run that reads or writes on Cloud Storage and has no credentials."""
+    options = run.options
+    check_storage((*options.inputs, options.output, options.request_defaults or ""))
+
+
+def check_credentials(run: Intended) -> None:
+    """Refuse a run that could call nothing for want of credentials."""
+    if run.options.endpoint is not None and run.options.endpoint.secure:
+        need_credentials()
+
+
+# -- what the flags say together
+
+
+def check_records(run: Intended) -> object:
+    """Refuse request defaults and flags about records that can't be used."""
+    return run.records
+
+
+def check_archives(run: Intended) -> None:
+    """Refuse an input of which nothing can be read. Where anything can, the rest costs a row a file."""
+    unreadable = None
+    for archive in run.archives:
+        first = next(iter(read_archive(archive)), None)
+        if not (isinstance(first, Failure) and first.code == "UNREADABLE_FILE"):
+            return
+        unreadable = unreadable or first
+    if unreadable is not None:
+        raise UsageError(f"Nothing of the input can be read: {unreadable.message}")
+
+
+def check_subscription(run: Intended) -> None:
+    """Refuse a topic as a worker's source."""
+    if run.options.input_subscription is None:
+        raise UsageError(
+            f"--input_topic={run.options.input_topic} would be read through a subscription that ends with "
+            "this process, and what is not finished would be lost: create one with `gcloud pubsub "
+            "subscriptions create`, and give --input_subscription."
+        )
+
+
+def check_one_process(run: Intended) -> None:
+    """Refuse several processes for a worker."""
+    if run.beam_options.view_as(DirectOptions).direct_running_mode != "in_memory":
+        raise UsageError(
+            "A worker is one process: leave out --direct_running_mode, and start several workers on the same "
+            "subscription, each with an --output of its own."
+        )
+
+
+def check_pacing_and_ledger(run: Intended) -> object:
+    """Refuse shards that leave each too few calls, and a run that needs a ledger and names none."""
+    return run.pacing, run.ledger
+
+
+def check_sharing(run: Intended) -> None:
+    """Refuse a limit or a budget that is neither kept in one place nor cut into parts."""
+    options, (limiter, _) = run.options, run.pacing
+    several = run.processes != 1
     if several and limiter == "local" and options.requests_per_minute is not None:
         raise UsageError(
             "--rate_limiter=local keeps a limit in one process, and several are to work: leave it out, or "
             "give sharded or redis://HOST:PORT/DB."
         )
-    if options.max_requests is not None and several and ledger == "none" and limiter != "sharded":
+    if options.max_requests is not None and several and run.ledger == "none" and limiter != "sharded":
         raise UsageError(
             "--max_requests can't be kept by several workers that share nothing: give --ledger, or "
             "--rate_limiter=sharded."
         )
 
 
-def check_budget_of_checks(options: RunOptions, ledger: str) -> None:
-    """Questions and the checks of their answers spend one budget, which is then counted in the ledger."""
-    if options.check_grounding and options.max_requests is not None and ledger == "none":
+def check_budget_of_checks(run: Intended) -> None:
+    """Refuse a budget that nothing counts: questions and the checks of their answers spend one together."""
+    options = run.options
+    if options.check_grounding and options.max_requests is not None and run.ledger == "none":
         raise UsageError(
             "--max_requests over answers and their checks is counted in the ledger, and there is none: name "
             "one with --ledger, or leave --check_grounding out."
         )
 
 
-def check_warehouse(options: RunOptions, temp_location: str | None) -> None:
-    """Make the tables that are missing, and refuse a dataset into which nothing could be written."""
-    if options.bigquery_dataset is None:
-        return
-    on_storage = any((path or "").startswith("gs://") for path in (options.output, temp_location))
-    if not options.is_stream and not on_storage:
-        raise UsageError(
-            "--bigquery_dataset is loaded from files on Cloud Storage: give --temp_location=gs://…, or an "
-            "--output there."
-        )
-    from groundrows.pipeline.sinks.warehouse import prepare_tables
-
-    prepare_tables(options.bigquery_dataset)
-
-
-def check_append(options: RunOptions, *, here: bool) -> None:
-    """What is answered already is noted in a file on this machine, where workers elsewhere do not find it."""
-    if options.append and not here:
+def check_append(run: Intended) -> None:
+    """Refuse --append elsewhere: what is answered is noted in a file on this machine, which workers lack."""
+    if run.options.append and not is_direct(run.beam_options):
         raise UsageError(
             "--append works on this machine only: leave it out, and name a --ledger that the workers share, "
             "so that what was answered is not asked again."
         )
 
 
-def check_dataflow(options: RunOptions, ledger: str) -> None:
+def check_dataflow(run: Intended) -> None:
     """Refuse what only this machine has, when the work is done in Google's."""
-    if not options.output.startswith("gs://"):
+    if not is_dataflow(run.beam_options):
+        return
+    options = run.options
+    if not on_cloud_storage(options.output):
         raise UsageError(
             f"--output={options.output} is on this machine, where workers on Dataflow can't write: "
             "name one on gs://."
         )
-    if ledger.startswith("sqlite:"):
+    if run.ledger.startswith("sqlite:"):
         raise UsageError(
             "--ledger=sqlite:… is a file on this machine, which workers on Dataflow don't have: give "
             "redis://HOST:PORT/DB, or leave it out."
@@ -114,30 +180,30 @@ def check_dataflow(options: RunOptions, ledger: str) -> None:
         )
 
 
-def check_topic(name: str | None) -> None:
-    """Refuse a topic for failures that is not there: its messages would be tried again for ever."""
-    if name is None:
-        return
-    from google.api_core.exceptions import GoogleAPICallError, NotFound
-    from google.auth.exceptions import GoogleAuthError
-    from google.cloud.pubsub_v1 import PublisherClient
+def check_runner(run: Intended) -> object:
+    """Refuse flags that the runner refuses."""
+    return run.pipeline
 
+
+# -- what must be there
+
+
+def check_directory(run: Intended) -> None:
+    """Refuse an output directory that the run may not write to."""
+    options = run.options
+    if run.kind is Kind.WORKER:
+        worker_directory.check(options.output, overwrite=options.overwrite, append=options.append)
+    elif not options.is_stream:
+        output.check(options.output, overwrite=options.overwrite, append=options.append)
+
+
+def check_ledger(run: Intended) -> None:
+    """Refuse a ledger that can't be used: it is found out now, rather than in a worker."""
     try:
-        with PublisherClient() as publisher:
-            publisher.get_topic(topic=name, timeout=CONNECT_SECONDS, retry=None)
-    except NotFound:
-        raise UsageError(f"--failures_topic={name} does not exist: create it, or name another.") from None
-    except (GoogleAPICallError, GoogleAuthError) as error:
-        raise UsageError(f"--failures_topic={name} can't be looked up: {error}.") from None
-
-
-def check_ledger(uri: str, output_path: str) -> None:
-    """Find out now, rather than in a worker, whether the ledger can be used."""
-    try:
-        open_ledger(uri, read_only=True).close()
+        open_ledger(run.ledger, read_only=True).close()
     except NoLedgerError:
-        if uri != output.ledger_in(output_path):  # which is made together with the directory
-            opened(uri).close()
+        if run.ledger != output.ledger_in(run.options.output):  # which is made together with the directory
+            opened(run.ledger).close()
     except LedgerError as error:
         raise UsageError(str(error)) from None
 
@@ -154,8 +220,9 @@ def opened(uri: str) -> Ledger:
         raise UsageError(str(error)) from None
 
 
-def check_limiter(limiter: str) -> None:
+def check_limiter(run: Intended) -> None:
     """Refuse a rate limiter that nobody answers for; one that goes away later is waited for."""
+    limiter, _ = run.pacing
     if "://" not in limiter:
         return
     try:
@@ -167,13 +234,75 @@ def check_limiter(limiter: str) -> None:
         ) from None
 
 
-def check_readable(archives: Sequence[Archive]) -> None:
-    """Refuse an input of which nothing can be read. Where anything can, the rest costs a row a file."""
-    unreadable = None
-    for archive in archives:
-        first = next(iter(read_archive(archive)), None)
-        if not (isinstance(first, Failure) and first.code == "UNREADABLE_FILE"):
-            return
-        unreadable = unreadable or first
-    if unreadable is not None:
-        raise UsageError(f"Nothing of the input can be read: {unreadable.message}")
+def check_topic(run: Intended) -> None:
+    """Refuse a topic for failures that is not there: its messages would be tried again for ever."""
+    name = run.options.failures_topic
+    if name is None:
+        return
+    from google.api_core.exceptions import GoogleAPICallError, NotFound
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud.pubsub_v1 import PublisherClient
+
+    try:
+        with PublisherClient() as publisher:
+            publisher.get_topic(topic=name, timeout=CONNECT_SECONDS, retry=None)
+    except NotFound:
+        raise UsageError(f"--failures_topic={name} does not exist: create it, or name another.") from None
+    except (GoogleAPICallError, GoogleAuthError) as error:
+        raise UsageError(f"--failures_topic={name} can't be looked up: {error}.") from None
+
+
+def check_warehouse(run: Intended) -> None:
+    """Make the tables that are missing, and refuse a dataset into which nothing could be written."""
+    options = run.options
+    if options.bigquery_dataset is None:
+        return
+    temp_location = run.beam_options.view_as(GoogleCloudOptions).temp_location
+    on_storage = on_cloud_storage(options.output) or on_cloud_storage(temp_location or "")
+    if not options.is_stream and not on_storage:
+        raise UsageError(
+            "--bigquery_dataset is loaded from files on Cloud Storage: give --temp_location=gs://…, or an "
+            "--output there."
+        )
+    from groundrows.pipeline.sinks.warehouse import prepare_tables
+
+    prepare_tables(options.bigquery_dataset)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check, and the kinds of runs that it is for.
+
+    Attributes:
+        look: Looks; raises `UsageError`.
+        kinds: Whose runs.
+    """
+
+    look: Callable[[Intended], object]
+    kinds: frozenset[Kind] = frozenset(Kind)
+
+
+_WORKER = frozenset({Kind.WORKER})
+_READ_HERE = frozenset({Kind.ARCHIVES, Kind.JOB})
+
+CHECKS = (
+    Check(check_paths),
+    Check(check_subscription, _WORKER),
+    Check(check_archives, _READ_HERE),
+    Check(check_records),
+    Check(check_one_process, _WORKER),
+    Check(check_pacing_and_ledger),
+    Check(check_sharing),
+    Check(check_budget_of_checks),
+    Check(check_append),
+    Check(check_dataflow),
+    Check(check_directory),
+    Check(check_credentials),
+    Check(check_runner),
+    # From here on somebody is asked.
+    Check(check_ledger),
+    Check(check_limiter),
+    Check(check_topic, frozenset(Kind) - _WORKER),
+    Check(check_warehouse),
+)
+"""Every check, in order."""

@@ -1,48 +1,33 @@
-"""A run: flags to graph to runner to summary. Also what a template starts."""
+"""A run from its first check to its summary, whoever carries it out.
+
+`preflight.check` refuses what is wrong, `opened` claims the output and gives what the run needs, and `close`
+writes `run.json` and says how it went. Between the last two the questions are asked: by a graph over archives
+(`run_archives`, `carry_out`), by a worker over a subscription (`worker/run.py`), or by a service to which the
+graph was handed (`submit`).
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-import apache_beam as beam
-from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
 
 from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.options.service import Endpoint
 from groundrows.pipeline.run import accounting, preflight, progress, stopping
 from groundrows.pipeline.run.graph import build
+from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.quantiles import read_quantiles
-from groundrows.pipeline.run.runner import (
-    empty_pipeline,
-    equip_workers,
-    is_dataflow,
-    is_direct,
-    tracebacks_hidden,
-    tune_interpreter,
-    worker_processes,
-)
-from groundrows.pipeline.run.settings import (
-    RunSettings,
-    archives_of,
-    call_settings,
-    ledger_of,
-    pacing_of,
-    read_settings,
-    settings_of,
-    stream_of,
-)
+from groundrows.pipeline.run.runner import tracebacks_hidden, tune_interpreter
+from groundrows.pipeline.run.settings import RunSettings, call_settings, settings_of, stream_of
 from groundrows.pipeline.run.summary import for_people, run_json
 from groundrows.pipeline.sinks import files as sinks
-from groundrows.pipeline.sources.archives import Archive, note_on, read_archive
-from groundrows.pipeline.storage import output
+from groundrows.pipeline.sources.archives import note_on, read_archive
+from groundrows.pipeline.storage import output, worker_directory
 from groundrows.schemas.errors import UsageError
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.settings import CallSettings
@@ -61,35 +46,33 @@ def run_archives(options: RunOptions, started: float) -> int:
     Raises:
         UsageError: Something is wrong with the flags; nothing was called.
     """
-    preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
-    archives = archives_of(options)
-    preflight.check_readable(archives)
+    run = Intended(options, Kind.ARCHIVES, started)
+    preflight.check(run)
     if not options.quiet:
-        for note in filter(None, map(note_on, archives[:_NOTED_ARCHIVES])):
+        for note in filter(None, map(note_on, run.archives[:_NOTED_ARCHIVES])):
             print(note, file=sys.stderr)
-    return carry_out(options, lambda _: archives, started)
+    return carry_out(run)
 
 
-def carry_out(
-    options: RunOptions,
-    archives_for: Callable[[output.Output], Sequence[Archive]],
-    started: float,
-    also: Mapping[str, Any] | None = None,
-) -> int:
-    """Ask what the archives hold, write the rows and the summary; returns the exit code.
+def carry_out(run: Intended, also: Mapping[str, Any] | None = None) -> int:
+    """Ask what the archives of a checked run hold, write the rows and the summary; returns the exit code.
 
     Args:
-        options: The flags.
-        archives_for: Gives the archives, once the output directory is claimed.
-        started: When the command was started, on the monotonic clock.
+        run: The run; `preflight.check` found nothing wrong with it.
         also: What the summary says beside the run's own figures.
 
     Raises:
-        UsageError: Something is wrong with the flags; nothing was called.
+        UsageError: The output could not be claimed; nothing was called.
     """
-    with _ready(options, archives_for) as (pipeline, settings):
-        result = _execute(pipeline, settings, quiet=options.quiet)
-        return _close_run(settings, options, result, started, also or {})
+    with opened(run) as settings:
+        result = _execute(run, settings)
+        ended = Ended(
+            accounting.counters_of(result),
+            read_quantiles(settings.output),
+            accounting.rows_on_disk(settings.output),
+            also or {},
+        )
+        return close(run, settings, ended)
 
 
 def submit(options: RunOptions) -> Any:
@@ -98,106 +81,49 @@ def submit(options: RunOptions) -> Any:
     Raises:
         UsageError: Something is wrong with the flags; nothing was submitted.
     """
-    preflight.check_storage((*options.inputs, options.output, options.request_defaults or ""))
-    with _ready(options, lambda _: archives_of(options)) as (pipeline, settings):
-        build(pipeline, settings)
-        return pipeline.run()
+    run = Intended(options, Kind.JOB, time.monotonic())
+    preflight.check(run)
+    with opened(run) as settings:
+        build(run.pipeline, settings)
+        return run.pipeline.run()
+
+
+# -- opening
 
 
 @contextmanager
-def _ready(
-    options: RunOptions, archives_for: Callable[[output.Output], Sequence[Archive]]
-) -> Iterator[tuple[beam.Pipeline, RunSettings]]:
-    """The empty pipeline and what its graph is built from, while the output directory is claimed."""
-    records = read_settings(options)
-    beam_options = PipelineOptions(list(options.runner_flags))
-    if options.is_stream:
-        beam_options.view_as(StandardOptions).streaming = True
-    equip_workers(beam_options)
-    pacing = pacing_of(options, beam_options)
-    ledger = ledger_of(options, beam_options)
-    preflight.check_sharing(options, worker_processes(beam_options), pacing[0], ledger)
-    preflight.check_budget_of_checks(options, ledger)
-    preflight.check_append(options, here=is_direct(beam_options))
-    if is_dataflow(beam_options):
-        preflight.check_dataflow(options, ledger)
-    if not options.is_stream:
-        output.check(options.output, overwrite=options.overwrite, append=options.append)
-    if options.endpoint is not None and options.endpoint.secure:
-        preflight.check_credentials()
-    pipeline = empty_pipeline(beam_options)
-    # All that may be refused is refused by now: claiming the directory may remove rows.
-    preflight.check_ledger(ledger, options.output)
-    preflight.check_limiter(pacing[0])
-    preflight.check_topic(options.failures_topic)
-    preflight.check_warehouse(options, beam_options.view_as(GoogleCloudOptions).temp_location)
+def opened(run: Intended) -> Iterator[RunSettings]:
+    """What a checked run's graph is built from, while the output directory is claimed.
+
+    All that may be refused is refused before this: claiming the directory may remove rows.
+
+    Raises:
+        UsageError: The directory can't be claimed, or the run's own emulator does not start.
+    """
+    options = run.options
     with ExitStack() as stack:
         endpoint = options.endpoint or own_emulator(options, stack)
-        where = stack.enter_context(_claimed(options))
-        archives = archives_for(where)
-        calls = call_settings(options, endpoint, where, pacing, ledger)
-        forget_claims(calls)
-        spread = worker_processes(beam_options) != 1
-        settings = settings_of(options, records, calls, where, archives, spread=spread)
-        if options.is_stream:
+        where = stack.enter_context(_claimed(run))
+        archives = run.archives_in(where)
+        # A worker leaves out what was answered here before only on request: reading it takes the longer the
+        # longer a worker has lived, and a message that comes again is answered from the ledger.
+        known = replace(where, kept_files=()) if run.kind is Kind.WORKER and not options.append else where
+        calls = call_settings(options, endpoint, known, run.pacing, run.ledger)
+        _forget_claims(calls)
+        settings = settings_of(options, run.records, calls, where, archives, spread=run.processes != 1)
+        if options.is_stream and run.kind is not Kind.WORKER:
             settings = replace(settings, stream=stream_of(options))
-        yield pipeline, settings
+        yield settings
 
 
-def _claimed(options: RunOptions) -> AbstractContextManager[output.Output]:
+def _claimed(run: Intended) -> AbstractContextManager[output.Output]:
+    options = run.options
+    if run.kind is Kind.WORKER:
+        return worker_directory.claimed(options.output, append=options.append)
     if options.is_stream:
         # A stream has no end at which it could say that it has finished, and no row there is in its way.
-        return nullcontext(output.Output(options.output, uuid.uuid4().hex, (), datetime.now(UTC)))
+        return nullcontext(output.new(options.output))
     return output.claimed(options.output, overwrite=options.overwrite, append=options.append)
-
-
-def _execute(pipeline: beam.Pipeline, settings: RunSettings, *, quiet: bool) -> Any:
-    build(pipeline, settings)
-    tune_interpreter()
-    shown = nullcontext() if quiet else progress.shown(lambda: _count(settings.archives))
-    with shown, tracebacks_hidden(), stopping.stopped_first(shared.stop_calling):
-        result = pipeline.run()
-        result.wait_until_finish()
-    return result
-
-
-def _count(archives: Any) -> int:
-    return sum(1 for archive in archives for _ in read_archive(archive))
-
-
-def _close_run(
-    settings: RunSettings, options: RunOptions, result: Any, started: float, also: Mapping[str, Any]
-) -> int:
-    where = settings.output
-    account = accounting.account(accounting.counters_of(result), settings.calls.method)
-    on_disk = accounting.rows_on_disk(where)
-    balanced = account.balanced and on_disk == dict(account.rows)
-    sinks.ensure_every_table(where)
-    summary = run_json(
-        account,
-        options,
-        run_id=where.run_id,
-        balanced=balanced,
-        quantiles=read_quantiles(where),
-        started_at=where.started_at.isoformat(),
-        wall_seconds=time.monotonic() - started,
-    )
-    summary.update(also)
-    output.finish(where, summary)
-    if not options.quiet:
-        print(for_people(summary, where.path))
-    if not balanced:
-        print(
-            f"The count law does not hold: {account} beside rows on disk {on_disk}; this is a bug, please "
-            "report it.",
-            file=sys.stderr,
-        )
-        return 1
-    complaint = accounting.too_many_failed(account, options.max_failure_share, where)
-    if complaint is not None:
-        print(complaint, file=sys.stderr)
-        return 3
-    return 0
 
 
 def own_emulator(options: RunOptions, stack: ExitStack) -> Endpoint:
@@ -214,7 +140,85 @@ def own_emulator(options: RunOptions, stack: ExitStack) -> Endpoint:
     return Endpoint(emulator.rest_address or emulator.address, secure=False)
 
 
-def forget_claims(calls: CallSettings) -> None:
+def _forget_claims(calls: CallSettings) -> None:
     """Let a run that is taken up ask again what it had not finished."""
     with closing(preflight.opened(calls.ledger)) as ledger:
         ledger.forget_claims(calls.run_id)
+
+
+# -- the work
+
+
+def _execute(run: Intended, settings: RunSettings) -> Any:
+    build(run.pipeline, settings)
+    tune_interpreter()
+    shown = nullcontext() if run.options.quiet else progress.shown(lambda: _count(settings.archives))
+    with shown, tracebacks_hidden(), stopping.stopped_first(shared.stop_calling):
+        result = run.pipeline.run()
+        result.wait_until_finish()
+    return result
+
+
+def _count(archives: Any) -> int:
+    return sum(1 for archive in archives for _ in read_archive(archive))
+
+
+# -- closing
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a run has done, and what ended it.
+
+    Attributes:
+        counters: What its steps counted, by (namespace, name).
+        quantiles: Of its answers, by measure.
+        on_disk: Rows of its files, by table; None where they were compared before.
+        also: What the summary says beside.
+        early: What ended it before its source did, as a sentence for people, and the exit code of that;
+            None where nothing did.
+    """
+
+    counters: Mapping[tuple[str, str], int]
+    quantiles: Mapping[str, Mapping[str, float]]
+    on_disk: Mapping[str, int] | None = None
+    also: Mapping[str, Any] = field(default_factory=dict)
+    early: tuple[str, int] | None = None
+
+
+def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
+    """Write `run.json`, tidy up, and say how the run went; returns the exit code."""
+    options, where = run.options, settings.output
+    account = accounting.account(ended.counters, settings.calls.method)
+    balanced = account.balanced and ended.on_disk in (None, dict(account.rows))
+    sinks.ensure_every_table(where)
+    summary = run_json(
+        account,
+        options,
+        run_id=where.run_id,
+        balanced=balanced,
+        quantiles=ended.quantiles,
+        started_at=where.started_at.isoformat(),
+        wall_seconds=time.monotonic() - run.started,
+    )
+    summary.update(ended.also)
+    output.finish(where, summary)
+    if not options.quiet:
+        print(for_people(summary, where.path))
+    complaint, code = _verdict(run, settings, ended, account, balanced=balanced)
+    if complaint is not None:
+        print(complaint, file=sys.stderr)
+    return code
+
+
+def _verdict(
+    run: Intended, settings: RunSettings, ended: Ended, account: accounting.Account, *, balanced: bool
+) -> tuple[str | None, int]:
+    """What there is to complain of, and the exit code."""
+    if ended.early is not None:
+        return ended.early
+    if not balanced:
+        beside = "" if ended.on_disk is None else f" beside rows on disk {dict(ended.on_disk)}"
+        return f"The count law does not hold: {account}{beside}; this is a bug, please report it.", 1
+    complaint = accounting.too_many_failed(account, run.options.max_failure_share, settings.output)
+    return complaint, 0 if complaint is None else 3

@@ -24,6 +24,7 @@ from groundrows.pipeline.sources.archives import Archive, ReadSettings, find_arc
 from groundrows.pipeline.storage import output
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.pipeline.storage.output import STAGING, Output
+from groundrows.pipeline.storage.uris import on_cloud_storage
 from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.defaults import load_defaults
 from groundrows.schemas.errors import UsageError
@@ -325,7 +326,7 @@ def _warehouse(options: RunOptions, where: Output) -> Warehouse | None:
     if options.bigquery_dataset is None:
         return None
     # What is loaded lies beside the rows, where it is cleared away with the rest.
-    temp_location = where.private(STAGING, "loads") if where.path.startswith("gs://") else None
+    temp_location = where.private(STAGING, "loads") if on_cloud_storage(where.path) else None
     return Warehouse(options.bigquery_dataset, insert=options.is_stream, temp_location=temp_location)
 
 

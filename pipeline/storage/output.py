@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,6 +91,11 @@ class Output:
     def kept(self, table: str) -> list[str]:
         """A table's files among those that stay."""
         return [file for file in self.kept_files if _within(file).startswith(f"{table}/")]
+
+
+def new(path: str, kept_files: Sequence[str] = ()) -> Output:
+    """A directory for a run that begins now, under a new name; nothing is touched."""
+    return Output(path, uuid.uuid4().hex, tuple(kept_files), datetime.now(UTC))
 
 
 def check(path: str, *, overwrite: bool, append: bool) -> None:
@@ -177,7 +182,7 @@ def _begun(path: str, *, overwrite: bool, append: bool) -> Output:
             f"--output={path} holds rows, but no run.json says whose: give --overwrite to replace them, or "
             "name another directory."
         )
-    return Output(path, uuid.uuid4().hex, tuple(files) if append else (), datetime.now(UTC))
+    return new(path, files if append else ())
 
 
 def _make_way(output: Output) -> None:

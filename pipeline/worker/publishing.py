@@ -31,7 +31,7 @@ class FailuresTopic:
 
     def __init__(self, name: str) -> None:
         if "PUBSUB_EMULATOR_HOST" not in os.environ:
-            preflight.check_credentials()
+            preflight.need_credentials()
         self._name = name
         self._client: Any = PublisherClient()
         try:

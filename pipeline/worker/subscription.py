@@ -70,7 +70,7 @@ class Subscription:
 
     def __init__(self, name: str, id_attribute: str | None = None) -> None:
         if "PUBSUB_EMULATOR_HOST" not in os.environ:
-            preflight.check_credentials()
+            preflight.need_credentials()
         self.name = name
         self._id_attribute = id_attribute
         self._client: Any = _client()

@@ -15,6 +15,7 @@ import pytest
 
 from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulator
 from groundrows.pipeline.options.run import parse_run
+from groundrows.pipeline.run import session
 from groundrows.pipeline.worker import run as worker_run
 from groundrows.pipeline.worker.gathering import Limits
 from groundrows.pipeline.worker.subscription import ACK_WAITS_SECONDS, Subscription
@@ -194,8 +195,8 @@ def test_a_worker_that_is_restarted_while_the_service_is_away_burns_nothing(
     def soon_halted(*given: Any) -> Any:
         return replace(call_settings(*given), exhausted_seconds=1.0)
 
-    call_settings = worker_run.call_settings
-    monkeypatch.setattr(worker_run, "call_settings", soon_halted)
+    call_settings = session.call_settings
+    monkeypatch.setattr(session, "call_settings", soon_halted)
     queue, failures, out = pubsub.new_queue(), pubsub.new_queue(), tmp_path / "out"
     pubsub.publish(queue, [question(number) for number in range(30)])
     flags = [f"--failures_topic={failures.topic}", "--max_in_flight=4"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from groundrows.pipeline.storage import output
-from groundrows.pipeline.worker import directory
+from groundrows.pipeline.storage import worker_directory as directory
 from groundrows.schemas.errors import UsageError
 from tests.support.made import answer, write_rows
 from tests.support.tools import files_below, is_one_sentence

@@ -9,10 +9,9 @@ anew: the worker's mark is another one.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
@@ -89,7 +88,7 @@ def _begun(path: str, *, append: bool) -> Output:
             f"--output={path} holds the rows of another run: give --append to add to them, or name another "
             "directory."
         )
-    return Output(path, uuid.uuid4().hex, rows, datetime.now(UTC))
+    return output.new(path, rows)
 
 
 def _mark(path: str) -> dict[str, Any] | None:
