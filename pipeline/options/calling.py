@@ -15,6 +15,8 @@ DEFAULT_REQUESTS_PER_MINUTE = 60.0
 _DEFAULT_LIMIT_SAID = "60 for the service, none for the emulator"
 # The least of a number that must be more than 0.
 _LEAST = 0.001
+# gRPC counts a message's bytes in 31 bits.
+_MOST_MEGABYTES = 2047
 
 
 def _limiter(text: str) -> str:
@@ -107,6 +109,16 @@ class CallOptions:
             metavar="S",
             least=_LEAST,
             most=DAY_SECONDS,
+        ),
+    )
+    max_response_mb: int = flag(
+        16,
+        Flag(
+            "Give up a response of more than N megabytes, as sent or as unpacked; its question fails as "
+            "RESPONSE_TOO_LARGE.",
+            metavar="N",
+            least=1,
+            most=_MOST_MEGABYTES,
         ),
     )
     max_attempts: int = flag(5, Flag("Maximum number of attempts per turn.", metavar="N", least=1, most=MOST))

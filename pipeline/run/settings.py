@@ -31,7 +31,7 @@ from groundrows.schemas.errors import UsageError
 from groundrows.schemas.question import RecordSettings
 from groundrows.schemas.template import template_fields, template_parts
 from groundrows.schemas.wording import reason_of
-from groundrows.transforms.generate.settings import CallSettings
+from groundrows.transforms.generate.settings import MEGABYTE, CallSettings
 from groundrows.transforms.rows.flatten import FlattenSettings
 from groundrows.transforms.shards import LEAST_CALLS_A_MINUTE, shards_needed
 
@@ -270,6 +270,7 @@ def call_settings(
         method=options.mode,  # type: ignore[arg-type]
         stream_answers=options.stream_answers,
         release_failed=options.is_stream,
+        max_response_bytes=options.max_response_mb * MEGABYTE,
     )
 
 

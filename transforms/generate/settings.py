@@ -7,6 +7,8 @@ from typing import Literal
 
 from groundrows.schemas.service import DISCOVERY_ENGINE, Method
 
+MEGABYTE = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class CallSettings:
@@ -39,6 +41,7 @@ class CallSettings:
         stream_answers: Whether `generate` uses the streaming method.
         release_failed: Whether a question that failed may be asked again when it comes again in this run, as
             in a stream, where it was published anew; in an archive it is a duplicate still.
+        max_response_bytes: The most that one response may have, as sent and as unpacked.
     """
 
     endpoint: str
@@ -64,4 +67,5 @@ class CallSettings:
     method: Method = "generate"
     stream_answers: bool = False
     release_failed: bool = False
+    max_response_bytes: int = 16 * MEGABYTE
     service: str = DISCOVERY_ENGINE

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundrows.pipeline.emulator.process import running_emulator
-from groundrows.schemas.codes import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
+from groundrows.schemas.codes import MESSAGE_TOO_LARGE, RESPONSE_TOO_LARGE, UNDECODABLE_RESPONSE
 from groundrows.schemas.discoveryengine.messages import response_class
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.conversation import turn_request
 from groundrows.transforms.generate.clients.base import Call, Reply
-from groundrows.transforms.generate.clients.discoveryengine import grpc_client
 from groundrows.transforms.generate.clients.discoveryengine.grpc_client import GrpcClient, call_error
 from tests.support.engines import (
     LOCATION,
@@ -140,11 +139,10 @@ def test_every_status_is_told_by_its_name_and_words(code):
     assert error.retry_after is None
 
 
-def test_a_response_larger_than_the_limit_only_looks_like_a_quota(monkeypatch):
-    monkeypatch.setattr(grpc_client, "CHANNEL_OPTIONS", (("grpc.max_receive_message_length", 1_000),))
+def test_a_response_larger_than_the_limit_only_looks_like_a_quota():
     with serving(lambda body, context: response("x" * 2_000)) as address:
-        error = attempt(address)
-    assert error.code == MESSAGE_TOO_LARGE
+        error = attempt(address, max_response_bytes=1_000)
+    assert error.code == RESPONSE_TOO_LARGE
     assert not error.retryable
 
 
@@ -169,7 +167,7 @@ def test_the_librarys_own_account_of_an_undecodable_response_is_known_too():
     assert call_error("INTERNAL", "a broken server", (), 1.0).retryable
 
 
-def test_there_is_no_limit_on_what_is_received():
+def test_a_response_may_be_larger_than_grpc_takes_by_default():
     with serving(lambda body, context: response("x" * 8_000_000)) as address:
         assert len(text_of(attempt(address))) == 8_000_000
 
@@ -384,7 +382,7 @@ def test_a_caller_who_gives_up_ends_the_stream():
         run(scenario(address))
 
 
-def test_there_is_no_limit_on_the_parts_of_a_stream():
+def test_a_streams_parts_may_be_larger_than_grpc_takes_by_default():
     with serving_streams(lambda requests, context: iter([response("x" * 8_000_000)] * 2)) as address:
         assert len(text_of(ask_for_stream(address).response)) == 16_000_000
 

@@ -15,13 +15,20 @@ import aiohttp
 from yarl import URL
 
 from groundrows.schemas.errors import CallError
+from groundrows.transforms.generate.clients.bounded_body import ACCEPTED_ENCODING, BoundedBody
 from groundrows.transforms.generate.clients.credentials import AuthHeaders
 from groundrows.transforms.generate.clients.first_element import FirstElement
 from groundrows.transforms.generate.clients.http_errors import http_error
-from groundrows.transforms.generate.clients.status import status_error, undecodable
-from groundrows.transforms.generate.settings import CallSettings
+from groundrows.transforms.generate.clients.status import status_error
+from groundrows.transforms.generate.settings import MEGABYTE, CallSettings
 
-_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": "groundrows (gzip)"}
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept-Encoding": ACCEPTED_ENCODING,
+    "User-Agent": "groundrows (gzip)",
+}
+# An error's body is there for its message; what is longer is no message for people.
+_MOST_OF_AN_ERROR = MEGABYTE
 
 
 class HttpPost:
@@ -34,12 +41,14 @@ class HttpPost:
 
     def __init__(self, settings: CallSettings, auth: AuthHeaders | None) -> None:
         self._auth = auth
+        self._most = settings.max_response_bytes
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=settings.max_in_flight,
                 ssl=ssl.create_default_context() if settings.secure else True,
                 ttl_dns_cache=60,
             ),
+            auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=_HEADERS,
             # The attempt's own deadline covers all of it, the wait for a token included.
@@ -70,8 +79,6 @@ class HttpPost:
         except TimeoutError:
             raise status_error("DEADLINE_EXCEEDED", "the call was cut", None, deadline) from None
         except aiohttp.ClientPayloadError as error:
-            if isinstance(error.__cause__, aiohttp.http_exceptions.ContentEncodingError):
-                raise undecodable(0) from None
             raise CallError("UNAVAILABLE", f"the connection broke within the response: {error}") from None
         except (aiohttp.ClientError, OSError) as error:
             raise CallError("UNAVAILABLE", str(error) or type(error).__name__) from None
@@ -82,29 +89,37 @@ class HttpPost:
         if self._session.closed:
             raise CallError("UNAVAILABLE", "the client is closed")
         headers: Mapping[str, str] | None = None if self._auth is None else await self._auth.get()
-        first_ms: float | None = None
         started = time.monotonic()
         request = self._session.post(url, data=body, headers=headers, allow_redirects=False)
         async with request as response:
-            if is_array and response.status == 200:
-                pieces: list[bytes] = []
-                first = FirstElement()
-                async for piece in response.content.iter_any():
-                    pieces.append(piece)
-                    if first_ms is None and first.feed(piece):
-                        first_ms = (time.monotonic() - started) * 1000
-                received = b"".join(pieces)
-            else:
-                received = await response.read()
-        if response.status != 200:
-            raise http_error(response.status, response.reason, response.headers, received, deadline)
-        return received, first_ms
+            if response.status != 200:
+                words = await _words_of(response)
+                raise http_error(response.status, response.reason, response.headers, words, deadline)
+            received = BoundedBody(response.headers.get("Content-Encoding", ""), self._most)
+            first = FirstElement() if is_array else None
+            first_ms: float | None = None
+            async for piece in response.content.iter_any():
+                unpacked = received.feed(piece)
+                if first is not None and first_ms is None and first.feed(unpacked):
+                    first_ms = (time.monotonic() - started) * 1000
+            return received.whole(), first_ms
 
     async def close(self) -> None:
         """Give back connections."""
         if self._auth is not None:
             self._auth.close()
         await self._session.close()
+
+
+async def _words_of(response: aiohttp.ClientResponse) -> bytes:
+    """The body of an error as far as it can be read: the status says what happened in any case."""
+    try:
+        received = BoundedBody(response.headers.get("Content-Encoding", ""), _MOST_OF_AN_ERROR)
+        async for piece in response.content.iter_any():
+            received.feed(piece)
+        return received.whole()
+    except (CallError, aiohttp.ClientPayloadError):
+        return b""
 
 
 def _proxy_for(endpoint: str) -> str | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import grpc
 
-from groundrows.schemas.codes import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
+from groundrows.schemas.codes import MESSAGE_TOO_LARGE, RESPONSE_TOO_LARGE, UNDECODABLE_RESPONSE
 from groundrows.schemas.errors import CallError
+from groundrows.transforms.generate.settings import MEGABYTE
 
 CODES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 """The canonical names of google.rpc's codes, by number."""
@@ -32,6 +33,18 @@ def status_error(code: str, message: str, retry_after: float | None, deadline: f
     return CallError(code, message, retry_after)
 
 
-def undecodable(size: int) -> CallError:
-    """The error of a call whose response is no message."""
-    return CallError(UNDECODABLE_RESPONSE, f"the response of {size} bytes is no valid message")
+def undecodable(what: str) -> CallError:
+    """The error of a call whose response can't be read; `what` is the sentence that says why."""
+    return CallError(UNDECODABLE_RESPONSE, what)
+
+
+def no_message(size: int) -> CallError:
+    """The error of a call whose response, of this many bytes, is no message."""
+    return undecodable(f"the response of {size} bytes is no valid message")
+
+
+def too_large(most: int) -> CallError:
+    """The error of a call whose response has more than `most` bytes."""
+    return CallError(
+        RESPONSE_TOO_LARGE, f"the response is larger than {most / MEGABYTE:g} MB: raise --max_response_mb"
+    )

@@ -7,6 +7,7 @@ wire, the routing header, is added here; the streaming method lacks it even ther
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -23,17 +24,28 @@ from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.credentials import SCOPES, no_credentials
 from groundrows.transforms.generate.clients.discoveryengine.address import address_of
 from groundrows.transforms.generate.clients.discoveryengine.merge import merge
-from groundrows.transforms.generate.clients.status import status_error, undecodable
+from groundrows.transforms.generate.clients.status import (
+    no_message,
+    status_error,
+    too_large,
+    undecodable,
+)
 from groundrows.transforms.generate.settings import CallSettings
 
-# -1 lifts gRPC's receive limit of 4 MiB, past which an answer would end as RESOURCE_EXHAUSTED. The pings
-# find dead connections: without them every call on one would wait for its own deadline.
+# The pings find dead connections: without them every call on one would wait for its own deadline. Nothing is
+# taken compressed (the lowest bit alone means that), since some versions of gRPC compare a message with its
+# limit only once all of it is unpacked.
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.compression_enabled_algorithms_bitset", 1),
     ("grpc.max_send_message_length", -1),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )
+
+
+_COMPRESSED = re.compile("Compression algorithm '[a-z]+' is disabled")
+# What a part of a stream takes in memory beside its bytes: an endless stream of empty parts has an end, too.
+_PART_BYTES = 128
 
 
 class GrpcClient:
@@ -44,7 +56,8 @@ class GrpcClient:
     """
 
     def __init__(self, settings: CallSettings) -> None:
-        self._channel = _open_channel(settings.endpoint, settings.secure)
+        self._most = settings.max_response_bytes
+        self._channel = _open_channel(settings)
         self._response = response_class(settings.api_version, settings.method)
         self._streamed = settings.stream_answers and settings.method == "generate"
         service = f"/google.cloud.discoveryengine.{settings.api_version}.GroundedGenerationService"
@@ -67,9 +80,7 @@ class GrpcClient:
                 return await self._ask_for_stream(call.request, deadline)
             response: bytes = await self._call(call.request, timeout=deadline, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
-            raise call_error(
-                error.code().name, error.details() or "", tuple(error.trailing_metadata() or ()), deadline
-            ) from None
+            raise self._error(error, deadline) from None
         except grpc.aio.UsageError as error:
             raise CallError("UNAVAILABLE", f"the channel is closed: {error}") from None
         self._decode(response)
@@ -79,36 +90,51 @@ class GrpcClient:
         started = time.monotonic()
         first_part_ms: float | None = None
         parts: list[Pb] = []
+        received = 0
         stream = self._call(request, timeout=deadline, metadata=self._metadata)
         try:
             async for part in stream:
                 if first_part_ms is None:
                     first_part_ms = (time.monotonic() - started) * 1000
+                received += len(part) + _PART_BYTES
+                if received > self._most:
+                    raise too_large(self._most)
                 parts.append(self._decode(part))
         finally:
             stream.cancel()  # does nothing when it has ended by itself
         return Reply(merge(parts, self._response).SerializeToString(deterministic=True), first_part_ms)
 
+    def _error(self, error: grpc.aio.AioRpcError, deadline: float) -> CallError:
+        details = error.details() or ""
+        # gRPC's words for what it found on this side of the call; the same codes come from the service.
+        if "CLIENT: Received message larger than max" in details:
+            return too_large(self._most)
+        if _COMPRESSED.search(details):
+            return undecodable("the response is compressed, which was not asked for")
+        return call_error(error.code().name, details, tuple(error.trailing_metadata() or ()), deadline)
+
     def _decode(self, data: bytes) -> Pb:
         try:
             return self._response.FromString(data)
         except DecodeError:
-            raise undecodable(len(data)) from None
+            raise no_message(len(data)) from None
 
     async def close(self) -> None:
         """See `Client.close`."""
         await self._channel.close()
 
 
-def _open_channel(endpoint: str, secure: bool) -> grpc.aio.Channel:
-    if not secure:
-        return grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS)
+def _open_channel(settings: CallSettings) -> grpc.aio.Channel:
+    endpoint = settings.endpoint
+    options = (*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", settings.max_response_bytes))
+    if not settings.secure:
+        return grpc.aio.insecure_channel(endpoint, options=options)
     import google.auth.exceptions
     from google.api_core import grpc_helpers_async
 
     try:
         channel: grpc.aio.Channel = grpc_helpers_async.create_channel(
-            endpoint, default_scopes=SCOPES, options=CHANNEL_OPTIONS
+            endpoint, default_scopes=SCOPES, options=options
         )
     except google.auth.exceptions.GoogleAuthError as error:
         raise no_credentials(endpoint, error) from None

@@ -19,7 +19,7 @@ from groundrows.transforms.generate.clients.discoveryengine.merge import merge
 from groundrows.transforms.generate.clients.http_errors import error_in
 from groundrows.transforms.generate.clients.http_post import HttpPost
 from groundrows.transforms.generate.clients.json_body import read_json
-from groundrows.transforms.generate.clients.status import undecodable
+from groundrows.transforms.generate.clients.status import no_message
 from groundrows.transforms.generate.settings import CallSettings
 
 
@@ -71,7 +71,7 @@ class RestClient:
         except NotReadableError:
             if self._streamed and _is_cut(body):
                 raise CallError("UNAVAILABLE", "the stream ended before its last part") from None
-            raise undecodable(len(body)) from None
+            raise no_message(len(body)) from None
         return Reply(
             message.SerializeToString(deterministic=True), first_part_ms, None if whole else body.decode()
         )
