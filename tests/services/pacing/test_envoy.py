@@ -4,6 +4,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,17 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beam's client sleeps 10 s between attempts."""
     monkeypatch.setattr("apache_beam.io.components.rate_limiter._RPC_RETRY_DELAY_SECONDS", 0.05)
     monkeypatch.setattr("groundrows.transforms.generate.pacing.envoy.PAUSE_SECONDS", 0.05)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left(quick_retries: None) -> Iterator[None]:
+    """A thread that outlives its test would log into the next one."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        if thread.name == "groundrows-envoy":
+            thread.join(20)
+            assert not thread.is_alive()
 
 
 async def take(pacer: EnvoyPacer, count: int) -> None:
@@ -101,7 +113,6 @@ def test_refusals_of_the_called_service_are_obeyed(service: RateLimitService) ->
     asyncio.run(run())
 
 
-@pytest.mark.usefixtures("quick_retries")
 def test_a_service_that_is_away_pauses_calling(redis_port: int, caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
 
@@ -124,6 +135,21 @@ def test_a_service_that_is_away_pauses_calling(redis_port: int, caplog: pytest.L
     assert "out of reach: calling waits" in caplog.text
 
 
+def test_a_closed_pacer_asks_a_service_that_is_away_no_more() -> None:
+    before = set(threading.enumerate())
+
+    async def run() -> None:
+        pacer = EnvoyPacer(f"envoy://127.0.0.1:{free_port()}", 1000)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pacer.acquire(), 0.2)
+        await pacer.close()
+
+    asyncio.run(run())
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+        assert not thread.is_alive(), thread.name
+
+
 def test_what_a_cancelled_wait_was_allowed_goes_to_the_next(service: RateLimitService) -> None:
     async def run() -> None:
         pacer = EnvoyPacer(f"envoy://127.0.0.1:{service.port}", 1000)
@@ -139,7 +165,6 @@ def test_what_a_cancelled_wait_was_allowed_goes_to_the_next(service: RateLimitSe
     assert len(service.asked) == 1
 
 
-@pytest.mark.usefixtures("quick_retries")
 def test_what_is_no_rate_limit_service_is_refused() -> None:
     server = grpc.server(ThreadPoolExecutor(1))
     port = server.add_insecure_port("127.0.0.1:0")

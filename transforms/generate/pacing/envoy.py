@@ -11,7 +11,6 @@ import asyncio
 import logging
 import queue
 import threading
-import time
 from collections.abc import Callable
 from urllib.parse import parse_qsl, urlsplit
 
@@ -49,9 +48,13 @@ class EnvoyPacer:
         # Kept when whoever waits for it is cancelled: the next one takes it.
         self._permission: asyncio.Future[None] | None = None
         allow = _allow_of(service, domain, descriptor)
+        self._ended = threading.Event()
         # A daemon, because nothing can wake it out of the client's sleep when the process ends.
         threading.Thread(
-            target=_serve, args=(allow, service, self._asked), name="groundrows-envoy", daemon=True
+            target=_serve,
+            args=(allow, service, self._asked, self._ended),
+            name="groundrows-envoy",
+            daemon=True,
         ).start()
 
     async def acquire(self) -> None:
@@ -81,6 +84,7 @@ class EnvoyPacer:
 
     async def close(self) -> None:
         """End the thread as soon as the client returns, without waiting for it."""
+        self._ended.set()
         self._asked.put(None)
         if self._permission is not None:
             self._permission.cancel()
@@ -115,20 +119,27 @@ def _is_no_wait(record: logging.LogRecord) -> bool:
 
 
 def _serve(
-    allow: Callable[[], bool], service: str, asked: queue.SimpleQueue[asyncio.Future[None] | None]
+    allow: Callable[[], bool],
+    service: str,
+    asked: queue.SimpleQueue[asyncio.Future[None] | None],
+    ended: threading.Event,
 ) -> None:
     """Answer each future when its call is allowed: the thread."""
     while (permission := asked.get()) is not None:
-        error = _wait_until_allowed(allow, service)
+        error = _wait_until_allowed(allow, service, ended)
         try:
             permission.get_loop().call_soon_threadsafe(_settle, permission, error)
         except RuntimeError:
             return  # The loop is closed: nobody waits any more.
 
 
-def _wait_until_allowed(allow: Callable[[], bool], service: str) -> Exception | None:
-    """Ask until a call is allowed. An error that asking again would not mend is returned, for the waiter."""
-    while True:
+def _wait_until_allowed(allow: Callable[[], bool], service: str, ended: threading.Event) -> Exception | None:
+    """Ask until a call is allowed, or nobody waits any more.
+
+    Returns:
+        An error that asking again would not mend, for the waiter.
+    """
+    while not ended.is_set():
         try:
             if allow():
                 return None
@@ -139,7 +150,8 @@ def _wait_until_allowed(allow: Callable[[], bool], service: str) -> Exception | 
             _LOGGER.warning("The rate limit service %s is out of reach: calling waits.", service)
         except Exception as error:
             return error
-        time.sleep(PAUSE_SECONDS)
+        ended.wait(PAUSE_SECONDS)
+    return None
 
 
 def _settle(permission: asyncio.Future[None], error: Exception | None) -> None:
