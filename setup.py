@@ -63,6 +63,7 @@ setup(
             "pytest-timeout>=2.3",
             "pytest-xdist>=3.6",
             "ruff>=0.11",
+            "setuptools>=77,<82",
             "types-grpcio",
             "types-protobuf",
         ],

@@ -10,19 +10,13 @@ import pytest
 
 from groundrows.pipeline.cli import COMMANDS
 from groundrows.pipeline.deploy.reference import PAGES, whole_set_of_flags
+from tests.support.documents import DOCUMENTS, blocks, library_example
 from tests.support.paths import ROOT
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(sh|python)( pubsub)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANY_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 README = DOCUMENTS[0].read_text(encoding="utf-8")
 # Programs of others, whose flags these pages name.
 PROGRAMS = ("gcloud", "docker", "bq", "gsutil", "pip")
-
-
-def blocks(document: Path) -> list[tuple[str, bool, str]]:
-    found = BLOCK.findall(document.read_text(encoding="utf-8"))
-    return [(language, bool(pubsub), text) for language, pubsub, text in found]
 
 
 RUNNING = [document for document in DOCUMENTS if blocks(document)]
@@ -77,8 +71,9 @@ def test_every_kind_of_block_is_there():
 
 
 def test_the_library_example_is_short():
-    example = next(text for _, _, text in blocks(DOCUMENTS[0]) if "GenerateAnswers" in text)
-    statements = [line for line in example.splitlines() if line and not line.startswith(("import", "from"))]
+    statements = [
+        line for line in library_example().splitlines() if line and not line.startswith(("import", "from"))
+    ]
     assert len(statements) <= 10
 
 
