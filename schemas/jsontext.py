@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -17,6 +18,13 @@ MAX_RECORD_BYTES = 40_000_000
 # warehouse, off the edge of its stack.
 MAX_DEPTH = 100
 
+# Within JSON a backslash starts an escape and nothing else. The pair comes before the half.
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_REPLACEMENT = r"\ufffd"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -117,6 +125,17 @@ def is_writable(text: str) -> bool:
 def writable(text: str) -> str:
     """The text as UTF-8 can say it: lone surrogates, as in odd file names, become escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def mended_json(text: str) -> str:
+    """JSON with U+FFFD, the replacement character, for each escape that is half of a surrogate pair.
+
+    No UTF-8 text can say such a half, and JSON can: a program that cuts texts between any two units of UTF-16
+    writes it. White space, numbers and all other escapes stay as they are.
+    """
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _ESCAPE.sub(lambda escape: _REPLACEMENT if escape["half"] else escape[0], text)
 
 
 def canonical_json(record: Mapping[str, object]) -> str:

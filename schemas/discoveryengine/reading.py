@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from functools import cache
 from itertools import zip_longest
@@ -13,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from groundrows.schemas.discoveryengine.messages import Pb, response_class
 from groundrows.schemas.errors import UndecodableError
-from groundrows.schemas.jsontext import ordered_json, writable
+from groundrows.schemas.jsontext import mended_json, ordered_json, writable
 from groundrows.schemas.offsets import places_of
 from groundrows.schemas.outcome import Answer
 from groundrows.schemas.response import (
@@ -32,6 +33,10 @@ from groundrows.schemas.rows import Image, ImageFile, Retrieval, Video, Website
 RAW_RESPONSE = "rawResponseBase64"
 """The key of `response_json` that holds the response's bytes when its JSON form cannot say everything."""
 
+_MENDED = (
+    "The response held half of a surrogate pair, which no text can: the replacement character, U+FFFD, "
+    "stands in its place."
+)
 _LONGEST_NUMBER = 10
 
 
@@ -85,21 +90,36 @@ def _received(answer: Answer, keep: bool) -> tuple[Pb, str | None, tuple[str, ..
     size = message.ByteSize()
     message.DiscardUnknownFields()
     unknown_size = size - message.ByteSize()
-    warnings: tuple[str, ...] = ()
-    if answer.unread_json is not None:
+    warnings: list[str] = []
+    unread = answer.unread_json
+    if unread is not None and (mended := mended_json(unread)) != unread:
+        warnings.append(_MENDED)
+        unread = None if _holds(type(message), mended) else mended
+    if unread is not None:
         kept = "response_json has them" if keep else "they are not kept"
-        warnings = (f"The response has parts unknown to this version: {kept}.",)
+        warnings.append(f"The response has parts unknown to this version: {kept}.")
     elif unknown_size:
         kept = f"{RAW_RESPONSE} in response_json has them" if keep else "they are not kept"
-        warnings = (f"The response has {unknown_size} bytes in fields unknown to this version: {kept}.",)
+        warnings.append(f"The response has {unknown_size} bytes in fields unknown to this version: {kept}.")
     if not keep:
-        return message, None, warnings
-    if answer.unread_json is not None:
-        return message, writable(answer.unread_json), warnings
+        return message, None, tuple(warnings)
+    if unread is not None:
+        return message, writable(unread), tuple(warnings)
     body = json_format.MessageToDict(message)
     if unknown_size:
         body[RAW_RESPONSE] = base64.b64encode(answer.response).decode()
-    return message, ordered_json(body), warnings
+    return message, ordered_json(body), tuple(warnings)
+
+
+def _holds(kind: type[Pb], body: str) -> bool:
+    """Whether a message has a place for all of a response's JSON, which is a list if it was streamed."""
+    try:
+        read = json.loads(body)
+        for part in read if isinstance(read, list) else [read]:
+            json_format.ParseDict(part, kind())
+    except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
+        return False
+    return True
 
 
 def _text_of(candidate: Pb) -> str:

@@ -177,6 +177,45 @@ def test_what_no_message_holds_is_kept_as_it_came() -> None:
     assert reply.unread_json == body.decode()
 
 
+HALF = "Tin \ud83d melts."
+
+
+@pytest.mark.parametrize("how", [{}, STREAM], ids=["whole", "streamed"])
+def test_half_a_surrogate_pair_loses_no_answer(how: dict[str, Any]) -> None:
+    said_so = said(
+        HALF,
+        "\ude00",
+        groundingMetadata={
+            "supportChunks": [{"chunkText": HALF, "sourceMetadata": {HALF: HALF}}],
+            "groundingSupport": [{"claimText": HALF, "supportChunkIndices": [0]}],
+            "webSearchQueries": [HALF],
+        },
+    )
+    body = json.dumps([said_so] if how else said_so)
+    reply = attempt(answering(body.encode()), **how)
+    candidate = response_class("v1").FromString(reply.response).candidates[0]
+    mended = "Tin \ufffd melts."
+    assert "".join(part.text for part in candidate.content.parts) == mended + "\ufffd"
+    metadata = candidate.grounding_metadata
+    assert dict(metadata.support_chunks[0].source_metadata) == {mended: mended}
+    assert [metadata.support_chunks[0].chunk_text, *metadata.web_search_queries] == [mended, mended]
+    assert metadata.grounding_support[0].claim_text == mended
+    assert reply.unread_json == body
+
+
+def test_half_a_surrogate_pair_loses_no_check() -> None:
+    body = {"supportScore": 0.5, "claims": [{"claimText": HALF}], "citedFacts": [{"chunkText": HALF}]}
+    reply = attempt(answering(body), method="check", call=Call(check_request()))
+    message = response_class("v1", "check").FromString(reply.response)
+    assert message.claims[0].claim_text == message.cited_facts[0].chunk_text == "Tin \ufffd melts."
+    assert reply.unread_json is not None
+
+
+def test_half_a_surrogate_pair_in_an_error_is_only_words() -> None:
+    error = attempt(answering({"error": {"status": "ABORTED", "message": HALF}}, status=409))
+    assert (error.code, error.message) == ("ABORTED", "Tin \ufffd melts.")
+
+
 def test_an_unknown_enum_is_kept_by_name_as_json_and_by_number_in_the_message() -> None:
     def source(value: Any) -> Any:
         return said("x", groundingMetadata={"retrievalMetadata": [{"source": value}]})
@@ -223,8 +262,8 @@ def test_a_compressed_body_is_read() -> None:
         b"null",
         b'{"candidates": [{"content": {"parts": [{"text": "\xc3\x28"}]}}]}',
         b'[{"candidates": [{"content": {"parts": [{"text": "\xc3\x28"}]}}]}]',
-        b'[{"candidates": [{"content": {"parts": [{"text": "\\ud83d"}]}}]}]',
-        b'{"candidates": [{"content": {"parts": [{"text": "\\ud83d"}]}}]}',
+        b'[{"candidates": [{"content": {"parts": [{"text": "\xed\xa0\xbd"}]}}]}]',
+        b'{"candidates": [{"content": {"parts": [{"text": "\xed\xa0\xbd"}]}}]}',
         b'[{"candidates": 5}]',
         b'{"candidates": 5}',
         b'[{"candidates": []}] and more]',

@@ -23,11 +23,14 @@ class FirstElement:
         self._parser = ijson.basic_parse_coro(self._count(), use_float=True)
 
     def feed(self, piece: bytes) -> bool:
-        """Look at the next piece; says whether the first element is there now. What is no JSON has none."""
+        """Look at the next piece; says whether the first element is there now.
+
+        What the parser can't read has none: what is no JSON, and half of a surrogate pair in JSON.
+        """
         if piece and self._readable and not self.there:  # nothing would mean the end
             try:
                 self._parser.send(piece)
-            except (ijson.JSONError, StopIteration):
+            except (ijson.JSONError, StopIteration, UnicodeError):
                 self._readable = False
         return self.there
 

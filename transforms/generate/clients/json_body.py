@@ -6,17 +6,20 @@ import json
 from typing import Any
 
 from groundrows.schemas.errors import NotReadableError
+from groundrows.schemas.jsontext import mended_json
 
 
 def read_json(body: bytes) -> Any:
     """Read a body as strictly as the standard has it: UTF-8, one value.
 
+    Half of a surrogate pair, which the standard allows, is read as the replacement character.
+
     Raises:
         NotReadableError: It is something else.
     """
     try:
-        # Given bytes, the parser would guess an encoding and let half a surrogate pair through.
-        return json.loads(body.decode(), parse_int=_whole, parse_constant=_no_constant)
+        # Given bytes, the parser would guess an encoding.
+        return json.loads(mended_json(body.decode()), parse_int=_whole, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise NotReadableError from None
 

@@ -808,6 +808,29 @@ def test_what_a_message_could_not_hold_of_json_is_kept_as_received() -> None:
     assert row.warnings == ("The response has parts unknown to this version: response_json has them.",)
 
 
+HALF_WARNING = (
+    "The response held half of a surrogate pair, which no text can: the replacement character, U+FFFD, stands "
+    "in its place."
+)
+
+
+def test_half_a_surrogate_pair_is_replaced_with_a_warning() -> None:
+    unread = json.dumps({"candidates": [{"content": {"parts": [{"text": "Tin \ud83d."}]}}]})
+    row = only_answer(rows_of(ordinary(), KEEPING, unread_json=unread))
+    assert row.warnings == (HALF_WARNING,)
+    assert row.response_json == only_answer(rows_of(ordinary(), KEEPING)).response_json
+    assert only_answer(rows_of(ordinary(), unread_json=f"[{unread}]")).warnings == (HALF_WARNING,)
+
+
+def test_half_a_surrogate_pair_beside_parts_unknown_to_this_version() -> None:
+    row = only_answer(rows_of(ordinary(), KEEPING, unread_json=UNREAD.replace("sure", r"\uDC00\ud83d")))
+    assert row.warnings == (
+        HALF_WARNING,
+        "The response has parts unknown to this version: response_json has them.",
+    )
+    assert row.response_json == UNREAD.replace("sure", r"\ufffd\ufffd")
+
+
 def test_what_a_message_could_not_hold_of_json_is_missed_when_responses_are_not_kept() -> None:
     row = only_answer(rows_of(ordinary(), unread_json=UNREAD))
     assert row.response_json is None

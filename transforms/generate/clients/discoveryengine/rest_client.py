@@ -10,7 +10,7 @@ from yarl import URL
 
 from groundrows.schemas.discoveryengine.messages import request_class, response_class
 from groundrows.schemas.errors import CallError, NotReadableError
-from groundrows.schemas.jsontext import compact_json
+from groundrows.schemas.jsontext import compact_json, mended_json
 from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.credentials import AuthHeaders
 from groundrows.transforms.generate.clients.discoveryengine.address import address_of
@@ -72,9 +72,9 @@ class RestClient:
             if self._streamed and _is_cut(body):
                 raise CallError("UNAVAILABLE", "the stream ended before its last part") from None
             raise no_message(len(body)) from None
-        return Reply(
-            message.SerializeToString(deterministic=True), first_part_ms, None if whole else body.decode()
-        )
+        came = body.decode()
+        whole = whole and mended_json(came) == came
+        return Reply(message.SerializeToString(deterministic=True), first_part_ms, None if whole else came)
 
     def _merged(self, read: object) -> tuple[Any, bool]:
         if not isinstance(read, list):

@@ -65,3 +65,10 @@ def test_what_comes_behind_is_not_looked_at() -> None:
     first = FirstElement()
     assert first.feed(b'[{"a": 1},')
     assert first.feed(b"no json at all")
+
+
+@pytest.mark.parametrize("body", [b'[{"a": "\\ud83d x"}, 1]', b'["\xed\xa0\xbd", 1]', b'["\xc3\x28", 1]'])
+def test_text_that_can_not_be_read_ends_the_watch_and_not_the_call(body: bytes) -> None:
+    first = FirstElement()
+    for piece in (body, b"more", b""):
+        first.feed(piece)
