@@ -107,10 +107,26 @@ def _notices(run: Run, totals: figures.Totals) -> list[str]:
         )
     if totals.runs > 1:
         notices.append(
-            f"These rows are of {totals.runs:,} runs into the same directory. Records, calls and the plots "
-            "over time are the last one's; everything else counts all rows."
+            f"These rows are of {totals.runs:,} runs into the same directory{_stands(run.summary)}. Records, "
+            "calls and the plots over time are the last one's; everything else counts all rows."
         )
     return notices
+
+
+def _stands(summary: Mapping[str, Any] | None) -> str:
+    """How the directory stands after all of its runs; nothing for one of the first versions."""
+    said = (summary or {}).get("directory")
+    if not said:
+        return ""
+    return (
+        f", in which {counted(said['answered'], 'record')} {_was(said['answered'])} answered,"
+        f" {said['failed_open']:,} still {'fails' if said['failed_open'] == 1 else 'fail'}, and"
+        f" {said['made_good']:,} {_was(said['made_good'])} made good after a failure"
+    )
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _balance(summary: Mapping[str, Any]) -> dict[str, Any] | None:

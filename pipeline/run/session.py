@@ -12,19 +12,19 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.options.service import Endpoint
-from groundrows.pipeline.run import accounting, preflight, progress, stopping
+from groundrows.pipeline.run import accounting, preflight, progress, standing, stopping
 from groundrows.pipeline.run.graph import build
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.quantiles import read_quantiles
 from groundrows.pipeline.run.runner import tracebacks_hidden, tune_interpreter
 from groundrows.pipeline.run.settings import RunSettings, call_settings, settings_of, stream_of
-from groundrows.pipeline.run.summary import for_people, run_json
+from groundrows.pipeline.run.summary import for_people, nothing_done, run_json
 from groundrows.pipeline.sinks import files as sinks
 from groundrows.pipeline.sources.archives import note_on, read_archive
 from groundrows.pipeline.storage import output, worker_directory
@@ -191,6 +191,10 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
     options, where = run.options, settings.output
     account = accounting.account(ended.counters, settings.calls.method)
     balanced = account.balanced and ended.on_disk in (None, dict(account.rows))
+    if account.records_read == 0 and where.kept_files and output.finish_unchanged(where):
+        if not options.quiet:
+            print(nothing_done(where.path, ended.also))
+        return _told(*_verdict(run, settings, ended, account, balanced=balanced))
     sinks.ensure_every_table(where)
     summary = run_json(
         account,
@@ -201,11 +205,18 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
         started_at=where.started_at.isoformat(),
         wall_seconds=time.monotonic() - run.started,
     )
+    # Reading the rows takes the longer the longer a worker has lived, and whoever ended it waits.
+    is_worker = run.kind is Kind.WORKER
+    summary["directory"] = asdict(standing.after(where, account, rows_are_many=is_worker))
     summary.update(ended.also)
-    output.finish(where, summary)
+    output.finish(where, summary, again=is_worker)
     if not options.quiet:
         print(for_people(summary, where.path))
-    complaint, code = _verdict(run, settings, ended, account, balanced=balanced)
+    return _told(*_verdict(run, settings, ended, account, balanced=balanced))
+
+
+def _told(complaint: str | None, code: int) -> int:
+    """Tell what there is to complain of; returns the exit code."""
     if complaint is not None:
         print(complaint, file=sys.stderr)
     return code

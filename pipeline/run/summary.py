@@ -84,8 +84,18 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
             f"latency: {latency['p50']:.0f} ms median, {latency['p95']:.0f} ms p95,"
             f" {latency['max']:.0f} ms at most"
         )
+    directory = summary.get("directory") or {}
+    if directory.get("runs", 1) > 1:
+        lines.append(
+            f"in {output} after {directory['runs']:,} runs: {directory['answered']:,} answered,"
+            f" {directory['failed_open']:,} still failed, {directory['made_good']:,} made good"
+        )
     rows = ", ".join(f"{count:,} {table}" for table, count in summary["rows"].items())
-    lines.append(f"rows in {output}: {rows}")
+    lines.append(
+        f"rows of this run in {output}: {rows}"
+        if directory.get("runs", 1) > 1
+        else f"rows in {output}: {rows}"
+    )
     codes = {*summary["failures_by_code"], *((checks or {}).get("failures_by_code") or {})}
     if codes & WORTH_REPLAYING:
         lines.append(
@@ -94,6 +104,13 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
         )
     lines.append(f"to look at them: groundrows report {shlex.quote(output)}")
     return "\n".join(lines)
+
+
+def nothing_done(output: str, also: Mapping[str, Any]) -> str:
+    """What to say of a run that read no record, in a directory in which another one had finished."""
+    output = output.encode("utf-8", "backslashreplace").decode()
+    lines = [_replayed(also["replay"])] if "replay" in also else []
+    return "\n".join([*lines, f"There was nothing to ask, so {output} is as it was, run.json included."])
 
 
 def _by_code(failures: Mapping[str, int]) -> str:

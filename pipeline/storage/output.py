@@ -1,7 +1,8 @@
 """The output directory: new, unfinished or finished, and never two runs' rows mixed by accident.
 
 `run.json` appears last, when a run has finished. While a run is under way `.run.json` says which one, and
-which files it found there and keeps; a run that was stopped is taken up by what it says.
+which files it found there and keeps; a run that was stopped is taken up by what it says. What each finished
+run said of itself stays under `runs/` (`summaries.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 
+from groundrows.pipeline.storage import summaries
 from groundrows.pipeline.storage.files import (
     cause_of,
     check_name,
@@ -32,16 +34,14 @@ from groundrows.pipeline.storage.files import (
 from groundrows.pipeline.storage.row_files import row_files
 from groundrows.pipeline.storage.row_formats.known import DEFAULT, FORMATS
 from groundrows.pipeline.storage.row_formats.seam import RowFormat
+from groundrows.pipeline.storage.summaries import PRIVATE, RUN
 from groundrows.pipeline.storage.uris import is_remote
 from groundrows.pipeline.storage.whole import write_whole
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 from groundrows.schemas.wording import reason_of
 
-RUN = "run.json"
 UNDER_WAY = ".run.json"
-# Everything a run keeps for itself. No pattern over the tables' directories matches it.
-PRIVATE = ".groundrows"
 STAGING = "staging"
 LEDGER = "ledger.sqlite"
 
@@ -199,7 +199,10 @@ def _make_way(output: Output) -> None:
             "started_at": output.started_at.isoformat(),
         },
     )
-    delete(FileSystems.join(path, RUN))
+    if output.kept_files:
+        summaries.set_aside(path)
+    else:
+        summaries.remove(path)
     for file in _all_row_files(path):
         if file not in output.kept_files:
             delete(file)
@@ -265,11 +268,30 @@ def ledger_in(path: str) -> str | None:
     return None if is_remote(path) else "sqlite://" + os.path.abspath(os.path.join(path, PRIVATE, LEDGER))
 
 
-def finish(output: Output, summary: dict[str, Any]) -> None:
-    """Write `run.json`, which says that the run has finished, and tidy up behind it."""
+def finish(output: Output, summary: dict[str, Any], *, again: bool = False) -> None:
+    """Write the summary, whose `run.json` says that the run has finished, and tidy up behind it.
+
+    Args:
+        output: Where the run wrote.
+        summary: What it says of itself.
+        again: Whether a run of the same name may have finished there before.
+    """
     remove_staging(output)
-    _write_json(output, RUN, summary)
+    summaries.write(output.path, output.run_id, summary, again=again)
     delete(FileSystems.join(output.path, UNDER_WAY))
+
+
+def finish_unchanged(output: Output) -> bool:
+    """End a run that found nothing to do, so that the directory is as it was.
+
+    Returns:
+        Whether a run had finished there before. If none had, nothing is done.
+    """
+    if not summaries.put_back(output.path):
+        return False
+    remove_staging(output)
+    delete(FileSystems.join(output.path, UNDER_WAY))
+    return True
 
 
 def remove_staging(output: Output) -> None:

@@ -16,10 +16,9 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from groundrows.pipeline.storage import output
+from groundrows.pipeline.storage import output, summaries
 from groundrows.pipeline.storage.files import (
     check_name,
-    delete,
     make_directory,
     read_json,
 )
@@ -67,7 +66,7 @@ def claimed(path: str, *, append: bool) -> Iterator[Output]:
             where = _begun(path, append=append)
             make_directory(where.private())
             _write_mark(where)
-            delete(FileSystems.join(path, output.RUN))
+            summaries.set_aside(path)
             output.remove_staging(where)
         yield where
 
@@ -97,7 +96,7 @@ def _mark(path: str) -> dict[str, Any] | None:
     Raises:
         ValueError: It is damaged.
     """
-    name = str(FileSystems.join(path, output.PRIVATE, MARK))
+    name = str(FileSystems.join(path, summaries.PRIVATE, MARK))
     try:
         mark = read_json(name)
         if mark is not None:

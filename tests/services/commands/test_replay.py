@@ -149,6 +149,45 @@ def test_history_grows_up_to_the_cap_and_what_is_left_out_is_counted(
     assert "9 at max generations" in said
 
 
+def test_a_replay_that_finds_nothing_leaves_the_directory_as_it_was(
+    groundrows: Groundrows, first: Path, healthy: str
+) -> None:
+    before = files_below(first)
+    flags = [f"--failures={first}", "--codes=ABORTED", healthy, f"--output={first}", "--append"]
+    result = groundrows("replay", *flags)
+    assert (result.code, result.err) == (0, "")
+    assert "11 failures found, 0 of them replayed; left out: 11 not asked for" in result.out
+    assert f"{first} is as it was" in result.out
+    after = files_below(first)
+    assert {name for name in after if before.get(name) != after[name]} <= {".groundrows/ledger.sqlite"}
+    assert set(after) == set(before)
+    assert groundrows("replay", *flags, "--quiet") == (0, "", "")
+    # The report is of the run that did something.
+    page = first.parent / "page.html"
+    assert main(["report", str(first), "-o", str(page)]) == 0
+    assert "<b>11</b> records read" in page.read_text()
+
+
+def test_the_directorys_own_totals_count_every_run(groundrows: Groundrows, first: Path, healthy: str) -> None:
+    assert run_json(first)["directory"] == {"answered": 0, "failed_open": 11, "made_good": 0, "runs": 1}
+    flags = [f"--failures={first}", healthy, f"--output={first}", "--append"]
+    said = groundrows("replay", *flags, "--only_retryable").out
+    assert f"in {first} after 2 runs: 9 answered, 2 still failed, 9 made good" in said
+    after = {"answered": 9, "failed_open": 2, "made_good": 9, "runs": 2}
+    assert run_json(first)["directory"] == after
+    assert groundrows("replay", *flags).code == 3  # nothing is left but what can never be asked
+    assert run_json(first)["directory"] == after | {"runs": 3}
+    kept = sorted((first / "runs").iterdir())
+    assert len(kept) == 3
+    assert {path.stem for path in kept} == {
+        run["run_id"] for run in map(json.loads, map(Path.read_text, kept))
+    }
+    page = first.parent / "page.html"
+    assert main(["report", str(first), "-o", str(page)]) == 0
+    stands = "in which 9 records were answered, 2 still fail, and 9 were made good after a failure"
+    assert stands in page.read_text()
+
+
 def test_replayed_into_its_own_directory_it_is_asked_once(
     groundrows: Groundrows, first: Path, healthy: str, call_log: Path
 ) -> None:

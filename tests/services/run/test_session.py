@@ -78,7 +78,7 @@ def test_a_run(groundrows: Groundrows, archive: Path, tmp_path: Path, call_log: 
     assert set(run["quantiles"]["latency_ms"]) >= {"p50", "p95", "p99"}
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         ".groundrows",
-        *sorted([*TABLES, "run.json"]),
+        *sorted([*TABLES, "run.json", "runs"]),
     ]
     assert sorted(path.name for path in (tmp_path / "out" / ".groundrows").iterdir()) == [
         "ledger.sqlite",

@@ -11,7 +11,7 @@ import pytest
 
 from groundrows.pipeline.options.run import parse_run, run_parser
 from groundrows.pipeline.run.accounting import Account
-from groundrows.pipeline.run.summary import for_people, run_json
+from groundrows.pipeline.run.summary import for_people, nothing_done, run_json
 
 SECRET = "hunter2"
 CONTRACT = {
@@ -138,6 +138,26 @@ def test_for_people() -> None:
         "other flags of this run but --input",
         "to look at them: groundrows report out",
     ]
+
+
+def test_after_several_runs_the_directory_is_summed_up() -> None:
+    directory = {"answered": 12_100, "failed_open": 1, "made_good": 20, "runs": 3}
+    said = for_people(summary_of() | {"directory": directory}, "out")
+    assert "in out after 3 runs: 12,100 answered, 1 still failed, 20 made good" in said.splitlines()
+    assert any(line.startswith("rows of this run in out: 12,000 answers") for line in said.splitlines())
+    alone = for_people(summary_of() | {"directory": directory | {"runs": 1}}, "out")
+    assert "after" not in alone
+    assert any(line.startswith("rows in out: 12,000 answers") for line in alone.splitlines())
+
+
+@pytest.mark.parametrize("replay", [True, False])
+def test_where_there_was_nothing_to_ask(replay: bool) -> None:
+    found = {"found": 2, "replayed": 0, "left_out": {"older": 0, "not_asked_for": 2}}
+    said = nothing_done("out", {"replay": found} if replay else {}).splitlines()
+    assert said[-1] == "There was nothing to ask, so out is as it was, run.json included."
+    assert said[:-1] == (
+        ["replay: 2 failures found, 0 of them replayed; left out: 2 not asked for"] if replay else []
+    )
 
 
 def test_without_failures_and_calls_there_is_less_to_say() -> None:

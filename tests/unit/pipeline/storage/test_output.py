@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from groundrows.pipeline.storage import files, output, whole
+from groundrows.pipeline.storage import files, output, summaries, whole
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.errors import UsageError
 from tests.support.tools import files_below, is_one_sentence
@@ -236,7 +236,8 @@ def test_what_a_run_leaves_when_it_has_finished(tmp_path: Path) -> None:
     with output.claimed(str(tmp_path), overwrite=False, append=False) as claimed:
         put(tmp_path, "answers/a.avro", ".groundrows/staging/half.avro")
         output.finish(claimed, {"run_id": "ü", "answered": 1})
-    assert set(without_private(tmp_path)) == {"answers/a.avro", "run.json"}
+    assert set(without_private(tmp_path)) == {"answers/a.avro", "run.json", f"runs/{claimed.run_id}.json"}
+    assert (tmp_path / f"runs/{claimed.run_id}.json").read_bytes() == (tmp_path / "run.json").read_bytes()
     assert json.loads((tmp_path / "run.json").read_bytes()) == {"run_id": "ü", "answered": 1}
     assert not (tmp_path / ".groundrows/staging").exists()
 
@@ -458,7 +459,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, count: int) -> Iterator[None]:
 
     with monkeypatch.context() as patched:
         for name in STEPS:
-            for module in (output, whole):
+            for module in (output, summaries, whole):
                 patched.setattr(module, name, dying(name), raising=False)
         yield
 
@@ -500,7 +501,8 @@ def test_a_kill_while_claiming(
         final = claim(tmp_path, **flags)
         assert row_files(tmp_path) == (OLD if "append" in flags else set())
         assert len(final.kept_files) == (2 if "append" in flags else 0)
-        assert set(without_private(tmp_path)) <= {".run.json", *OLD}
+        kept = {*OLD, f"runs/{old}.json"} if "append" in flags else set()
+        assert set(without_private(tmp_path)) == {".run.json", *kept}
         if ended:
             assert count >= 4
             return

@@ -1,0 +1,136 @@
+"""How a directory stands after all its runs: what is answered, what still fails, what was made good."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from groundrows.pipeline.run.accounting import Account
+from groundrows.pipeline.storage import summaries
+from groundrows.pipeline.storage.output import Output
+from groundrows.pipeline.storage.row_files import columns_of, readable_rows
+
+# A question fails as itself, wherever it came from; a record that is no question yet fails where it stands.
+_OF_QUESTIONS = ("generate", "flatten")
+_FAILED = columns_of("failures", "question_id", "turn_index", "stage", "origin", "failed_at")
+_ANSWERED = columns_of("answers", "question_id", "turn_index", "answered_at")
+_UNREADABLE = "The rows of {path} can't be read: {reason}; mend the file or take it away."
+
+_TABLES = """
+CREATE TABLE failed (
+  question_id TEXT, origin TEXT, turn_index INTEGER, at REAL, is_question INTEGER,
+  PRIMARY KEY (question_id, origin)
+) WITHOUT ROWID;
+CREATE TABLE answered (
+  question_id TEXT, turn_index INTEGER, at REAL, PRIMARY KEY (question_id, turn_index)
+) WITHOUT ROWID;
+"""
+_LATEST_FAILURE = """
+INSERT INTO failed VALUES (?,?,?,?,?)
+ON CONFLICT DO UPDATE SET turn_index = excluded.turn_index, at = excluded.at WHERE excluded.at > at
+"""
+_LATEST_ANSWER = "INSERT INTO answered VALUES (?,?,?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)"
+_OPEN = """
+CREATE TEMP TABLE open AS SELECT * FROM failed WHERE NOT EXISTS (
+  SELECT 1 FROM answered WHERE answered.question_id = failed.question_id
+  AND answered.turn_index = failed.turn_index AND answered.at > failed.at
+)
+"""
+_COUNTS = """
+SELECT
+  (SELECT count(DISTINCT question_id) FROM answered
+    WHERE question_id NOT IN (SELECT question_id FROM open WHERE is_question)),
+  (SELECT count(*) FROM open),
+  (SELECT count(*) FROM failed)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A directory as it stands.
+
+    Attributes:
+        answered: Questions all of whose turns are answered.
+        failed_open: Records that failed, and that no later answer made good.
+        made_good: Records that failed and were answered later.
+        runs: Runs that finished there.
+    """
+
+    answered: int
+    failed_open: int
+    made_good: int
+    runs: int
+
+
+def after(where: Output, account: Account, *, rows_are_many: bool = False) -> Standing:
+    """How a directory stands when a run is about to finish in it.
+
+    Where the run wrote the only rows, its account says it. Otherwise the rows of all runs are read.
+
+    Args:
+        where: The directory, with the run's files under their final names.
+        account: What the run did.
+        rows_are_many: Add the run's account to what the run before it left, instead of reading rows: a
+            failure that this run made good then still counts as failed.
+
+    Raises:
+        UsageError: A file can't be read.
+    """
+    runs = summaries.count(where.path) + 1
+    if not where.kept_files:
+        return Standing(account.answered, account.failed, 0, runs)
+    before = _before(where)
+    if before is not None and not any(account.rows.values()):
+        return Standing(before.answered, before.failed_open, before.made_good, runs)
+    if before is not None and rows_are_many:
+        return Standing(
+            before.answered + account.answered, before.failed_open + account.failed, before.made_good, runs
+        )
+    return _of_rows(where, runs)
+
+
+def _before(where: Output) -> Standing | None:
+    """What the last summary says of the directory; None where it says nothing, as in the first versions."""
+    said = (summaries.earlier(where.path) or {}).get("directory")
+    try:
+        return Standing(**said) if isinstance(said, Mapping) else None
+    except TypeError:
+        return None
+
+
+def _of_rows(where: Output, runs: int) -> Standing:
+    # A file that SQLite removes by itself keeps memory bounded.
+    with closing(sqlite3.connect("", isolation_level=None)) as db:
+        db.executescript(_TABLES)
+        db.execute("BEGIN")
+        db.executemany(_LATEST_FAILURE, _failures(where))
+        db.executemany(_LATEST_ANSWER, _answers(where))
+        db.execute(_OPEN)
+        answered, failed_open, failed = db.execute(_COUNTS).fetchone()
+        return Standing(answered, failed_open, failed - failed_open, runs)
+
+
+def _failures(where: Output) -> Iterator[tuple[str, str, int, float, bool]]:
+    for row in _rows(where, "failures", _FAILED):
+        # A check that failed is no record: its answer is there.
+        if row["stage"] != "check":
+            is_question = row["stage"] in _OF_QUESTIONS
+            origin = "" if is_question else row["origin"]
+            yield row["question_id"], origin, row["turn_index"], _seconds(row["failed_at"]), is_question
+
+
+def _answers(where: Output) -> Iterator[tuple[str, int, float]]:
+    for row in _rows(where, "answers", _ANSWERED):
+        yield row["question_id"], row["turn_index"], _seconds(row["answered_at"])
+
+
+def _rows(where: Output, table: str, columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    return readable_rows(where.table_files(table), columns, _UNREADABLE)
+
+
+def _seconds(moment: datetime) -> float:
+    return moment.timestamp()
