@@ -22,8 +22,20 @@ ROOMS = {
     "run": {*BELOW, "storage", "options", "sources", "sinks", "emulator"},
     "worker": {*BELOW, "storage", "options", "sources", "sinks", "run"},
     # It reads the files of a run, whatever wrote them.
-    "report": {*BELOW, "storage", "options"},
-    "commands": {*BELOW, "storage", "options", "sources", "sinks", "run", "worker", "report", "emulator"},
+    "query": {*BELOW, "storage"},
+    "report": {*BELOW, "storage", "options", "query"},
+    "commands": {
+        *BELOW,
+        "storage",
+        "options",
+        "sources",
+        "sinks",
+        "run",
+        "worker",
+        "query",
+        "report",
+        "emulator",
+    },
     "deploy": {*BELOW, "options", "run", "commands", "emulator"},
     # Single files.
     "sentences": {"schemas"},

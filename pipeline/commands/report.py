@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from groundrows.pipeline.options.report import parse_report
+from groundrows.pipeline.query.run import find_run, opened
 from groundrows.pipeline.report.document import page
 from groundrows.pipeline.report.gather import gather
-from groundrows.pipeline.report.read import find_run, narrow, opened
+from groundrows.pipeline.report.read import narrow
 from groundrows.pipeline.run.preflight import check_storage
 from groundrows.pipeline.storage.files import cause_of, check_name
 from groundrows.pipeline.storage.uris import is_remote

@@ -9,7 +9,8 @@ from typing import Any
 
 import duckdb
 
-from groundrows.pipeline.report.read import ANSWER, Run, whole_rows
+from groundrows.pipeline.query.run import Run
+from groundrows.pipeline.report.read import ANSWER, whole_rows
 from groundrows.pipeline.report.views import AnswerView, answer_view
 
 # Characters of text that shown answers may bring into the page together.

@@ -8,8 +8,9 @@ from typing import Any
 
 import duckdb
 
+from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report.attention import Attention, fitting
-from groundrows.pipeline.report.read import Run, whole_rows
+from groundrows.pipeline.report.read import whole_rows
 from groundrows.pipeline.report.text import cut
 from groundrows.pipeline.report.views import (
     LONGEST_ANSWER,

@@ -8,9 +8,10 @@ from typing import Any
 
 import duckdb
 
+from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report.document import counted
 from groundrows.pipeline.report.figures import FailureGroup, failure_groups
-from groundrows.pipeline.report.read import Run, whole_rows
+from groundrows.pipeline.report.read import whole_rows
 from groundrows.pipeline.report.replaying import replay_command
 from groundrows.pipeline.report.text import cut
 

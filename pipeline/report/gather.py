@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 
 from groundrows.pipeline.options.report import ReportOptions
+from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report import figures
 from groundrows.pipeline.report.attention import Attention, attention
 from groundrows.pipeline.report.checked import checked_attention
@@ -23,7 +24,6 @@ from groundrows.pipeline.report.drawn import (
     threshold_plot,
 )
 from groundrows.pipeline.report.failing import failure_views
-from groundrows.pipeline.report.read import Run
 from groundrows.pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
 
 # Prompts shown on each side of the threshold.

@@ -13,7 +13,7 @@ import fastavro
 import pytest
 
 from groundrows.pipeline.deploy.reference import tables_page
-from groundrows.pipeline.report.read import find_run
+from groundrows.pipeline.query.run import find_run
 from groundrows.pipeline.run.accounting import account, counters_of, rows_on_disk
 from groundrows.pipeline.sinks.files import WriteRows, ensure_every_table
 from groundrows.pipeline.sinks.views import views

@@ -13,7 +13,7 @@ import fastavro
 import pytest
 
 from groundrows.pipeline.commands.report import report
-from groundrows.pipeline.report.read import opened
+from groundrows.pipeline.query.run import opened
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 from tests.support.cloud import cloud_storage

@@ -9,7 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from groundrows.pipeline.report.read import Run, find_run, narrow, opened
+from groundrows.pipeline.query.run import Run, find_run, opened
+from groundrows.pipeline.report.read import narrow
 from groundrows.schemas.rows import Row
 from tests.support.report_runs import write_run
 

@@ -10,7 +10,8 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from groundrows.pipeline.report.read import find_run, whole_rows
+from groundrows.pipeline.query.run import find_run
+from groundrows.pipeline.report.read import whole_rows
 from groundrows.pipeline.run.accounting import rows_on_disk
 from groundrows.pipeline.run.append import answered_turns
 from groundrows.pipeline.sinks.files import WriteRows, ensure_every_table
