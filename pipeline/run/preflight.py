@@ -17,13 +17,16 @@ from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptio
 
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.runner import is_dataflow, is_direct
+from groundrows.pipeline.sinks.failures_topic import check_topic
 from groundrows.pipeline.sources.archives import read_archive
+from groundrows.pipeline.sources.messages import topic_of
 from groundrows.pipeline.storage import output, worker_directory
 from groundrows.pipeline.storage.uris import on_cloud_storage, without_password
 from groundrows.schemas.errors import LedgerError, NoLedgerError, UsageError
 from groundrows.schemas.outcome import Failure
 from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.uri import open_ledger
+from groundrows.transforms.generate.redis_server import is_passing, what_failed
 
 CONNECT_SECONDS = 5.0
 
@@ -221,35 +224,76 @@ def opened(uri: str) -> Ledger:
 
 
 def check_limiter(run: Intended) -> None:
-    """Refuse a rate limiter that nobody answers for; one that goes away later is waited for."""
+    """Refuse a rate limiter that nobody answers for, or that lets us not in.
+
+    One that goes away later is waited for.
+    """
     limiter, _ = run.pacing
     if "://" not in limiter:
         return
-    try:
-        parts = urlsplit(limiter)
-        socket.create_connection((parts.hostname or "", parts.port or 6379), CONNECT_SECONDS).close()
-    except (OSError, ValueError) as error:
+    wrong = _wrong_with_envoy(limiter) if limiter.startswith("envoy://") else _wrong_with_redis(limiter)
+    if wrong is not None:
         raise UsageError(
-            f"--rate_limiter={without_password(limiter)} can't be reached: {error}; start it or name another."
-        ) from None
+            f"--rate_limiter={without_password(limiter)} can't be {wrong}; see to that or name another."
+        )
 
 
-def check_topic(run: Intended) -> None:
-    """Refuse a topic for failures that is not there: its messages would be tried again for ever."""
+def _wrong_with_envoy(uri: str) -> str | None:
+    try:
+        parts = urlsplit(uri)
+        socket.create_connection((parts.hostname or "", parts.port or 0), CONNECT_SECONDS).close()
+    except (OSError, ValueError) as error:
+        return f"reached: {error}"
+    return None
+
+
+def _wrong_with_redis(uri: str) -> str | None:
+    from redis import Redis, RedisError
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    try:
+        with Redis.from_url(
+            uri,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=CONNECT_SECONDS,
+            socket_connect_timeout=CONNECT_SECONDS,
+        ) as server:
+            # What the pacer's script does too: whoever may pace may do this.
+            server.hgetall("groundrows:pace:")
+    except RedisError as error:
+        return f"{'reached' if is_passing(error) else 'used'}: {what_failed(error)}"
+    except (OSError, ValueError) as error:
+        return f"reached: {error}"
+    return None
+
+
+def check_failures_topic(run: Intended) -> None:
+    """Refuse a topic for failures that can't be published to: a runner would try it again for ever."""
     name = run.options.failures_topic
     if name is None:
         return
-    from google.api_core.exceptions import GoogleAPICallError, NotFound
-    from google.auth.exceptions import GoogleAuthError
-    from google.cloud.pubsub_v1 import PublisherClient
+    if "PUBSUB_EMULATOR_HOST" not in os.environ:
+        need_credentials()
+    check_topic(name)
 
-    try:
-        with PublisherClient() as publisher:
-            publisher.get_topic(topic=name, timeout=CONNECT_SECONDS, retry=None)
-    except NotFound:
-        raise UsageError(f"--failures_topic={name} does not exist: create it, or name another.") from None
-    except (GoogleAPICallError, GoogleAuthError) as error:
-        raise UsageError(f"--failures_topic={name} can't be looked up: {error}.") from None
+
+def check_loop(run: Intended) -> None:
+    """Refuse a topic for failures that feeds the run itself: each failure would be asked again for ever."""
+    options = run.options
+    if options.failures_topic is None or not options.is_stream:
+        return
+    source = options.input_topic
+    if options.input_subscription is not None:
+        source = topic_of(options.input_subscription)
+    if source == options.failures_topic:
+        named = f"--input_subscription={options.input_subscription} is a subscription to it"
+        raise UsageError(
+            f"--failures_topic={options.failures_topic} feeds this run itself, since "
+            f"{named if options.input_subscription else 'it is the --input_topic'}, so that every failure "
+            "would be asked again: name another topic."
+        )
 
 
 def check_warehouse(run: Intended) -> None:
@@ -302,7 +346,8 @@ CHECKS = (
     # From here on somebody is asked.
     Check(check_ledger),
     Check(check_limiter),
-    Check(check_topic, frozenset(Kind) - _WORKER),
+    Check(check_failures_topic),
+    Check(check_loop),
     Check(check_warehouse),
 )
 """Every check, in order."""

@@ -14,6 +14,11 @@ from groundrows.schemas.jsontext import compact_json, derived_id
 from groundrows.schemas.record import Record
 from groundrows.transforms.counters import RECORDS, RECORDS_READ
 
+# Attributes of a message that tells of a failure.
+FAILURE_ID = "failure_id"
+HISTORY = "history"
+LOOK_SECONDS = 5.0
+
 
 class Message(Protocol):
     """A message as it was received; Beam's and Pub/Sub's own classes all fit."""
@@ -30,7 +35,8 @@ def record_of(message: Message | Any, source: str) -> Record:
 
     The body is the message's data, and the origin `SOURCE:MESSAGE_ID`: a message that is delivered again is
     thereby seen to be the same one. Message id, publish time, ordering key and attributes become the record's
-    attributes, and so end up in the rows' metadata.
+    attributes, and so end up in the rows' metadata. A message that tells of a failure (see
+    `sinks/failures_topic.py`) brings the record's history along.
 
     Args:
         message: What was received.
@@ -47,7 +53,31 @@ def record_of(message: Message | Any, source: str) -> Record:
     about["attributes"] = dict(message.attributes or {})
     # Without an id there is only the content to tell messages apart by.
     origin = f"{source}:{message.message_id or derived_id(body)}"
-    return Record(body, origin, attributes=compact_json(about))
+    return Record(body, origin, _history(message.attributes or {}), compact_json(about))
+
+
+def _history(attributes: Mapping[str, str]) -> tuple[str, ...]:
+    """How the record failed before, where the message tells of a failure."""
+    lines = attributes.get(HISTORY, "") if FAILURE_ID in attributes else ""
+    return tuple(line for line in lines.split("\n") if line)
+
+
+def topic_of(subscription: str) -> str | None:
+    """The topic that a subscription is to, or None when that can't be found out.
+
+    Args:
+        subscription: `projects/P/subscriptions/S`.
+    """
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud.pubsub_v1 import SubscriberClient  # here, because it takes a second
+
+    try:
+        with SubscriberClient() as client:
+            found = client.get_subscription(subscription=subscription, timeout=LOOK_SECONDS, retry=None)
+    except (GoogleAPICallError, GoogleAuthError):
+        return None
+    return str(found.topic)
 
 
 class ReadQuestions(beam.PTransform):

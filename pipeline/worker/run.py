@@ -49,7 +49,7 @@ def run_worker(options: RunOptions, started: float) -> int:
         engines = [_engine(calls, stack) for calls in (settings.calls, settings.checks) if calls is not None]
         task = Task(
             subscription=subscription,
-            # What has failed is published by the worker, once it is on disk.
+            # What has failed is published by the worker, before its rows are.
             settings=replace(settings, failures_topic=None),
             runner_flags=options.runner_flags,
             limits=limits_for(options),

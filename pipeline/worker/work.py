@@ -75,8 +75,9 @@ class Done:
         counters: The job's counters.
         sketches: What is known of the answers.
         batches: How many batches.
-        given_back: Messages that were given back, since calling had stopped before they had an outcome, which
-            the counters know nothing of. Where only a check had none, they know of an answer.
+        given_back: Messages that were given back, since calling had stopped before they had an outcome, or
+            nobody could be told of their failure. The counters know nothing of them; where only a check had
+            no outcome, they know of an answer.
         error: Why failures could not be published, or None.
     """
 
@@ -213,18 +214,20 @@ class Worker:
         counters = Counter(run_batch([held.record for held in messages], settings, task.runner_flags))
         rows = list(failures(batch))
         back = self._to_give_back(rows)
+        failed = {row.origin for row in rows} - back
+        error = None
+        try:
+            # Before the rows are where everybody sees them: those that nobody was told of are not written,
+            # since their messages come again.
+            task.publish_failures([row for row in rows if row.origin in failed])
+        except FailuresTopicError as broken:
+            error = broken
+            back |= failed
         if back:
-            rows = [row for row in rows if row.origin not in back]
             # What comes to nought is left out, or it would be shown as a code that did occur.
             counters -= drop_failures(batch, back, checks_are_records=settings.calls.method == "check")
-        done = Done(counters, measure(batch), batches=1, given_back=len(back))
+        done = Done(counters, measure(batch), batches=1, given_back=len(back), error=error)
         publish(batch, task.settings.output)
-        failed = {row.origin for row in rows}
-        try:
-            task.publish_failures(rows)
-        except FailuresTopicError as error:
-            done.error = error
-            back |= failed
         self._give_back([held for held in messages if held.record.origin in back])
         now = time.monotonic()
         ack_ids = self._hand.let_go(

@@ -34,6 +34,8 @@ def test_the_record_is_the_data_and_the_reason_is_in_the_attributes() -> None:
         "message": "Away.",
         "retryable": "false",
         "origin": "s:17",
+        "generation": "0",
+        "history": "2025-03-01T12:00:00Z generate UNAVAILABLE after 1 attempt",
     }
     assert failure_message(failure(retryable=True)).attributes["retryable"] == "true"
 

@@ -16,6 +16,7 @@ import pytest
 from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulator
 from groundrows.pipeline.options.run import parse_run
 from groundrows.pipeline.run import session
+from groundrows.pipeline.sinks.failures_topic import MAX_GENERATION
 from groundrows.pipeline.worker import run as worker_run
 from groundrows.pipeline.worker.gathering import Limits
 from groundrows.pipeline.worker.subscription import ACK_WAITS_SECONDS, Subscription
@@ -404,6 +405,9 @@ def test_a_topic_of_failures_that_is_deleted_is_named(pubsub, work, server, call
     assert said["worker"]["ended_by"] == "failures_topic"
     assert said["balanced"]
     assert said["rows"] == {table: len(rows(out, table)) for table in said["rows"]}
+    # A message that comes again has not failed yet.
+    assert (said["failed"], said["failures_by_code"], rows(out, "failures")) == (0, {}, [])
+    assert said["worker"]["given_back"] == 1
     assert f"--failures_topic={failures.topic} can't be published to any more" in printed.err
     assert is_one_sentence(printed.err), printed.err
     # What nobody was told of comes again.
@@ -415,10 +419,23 @@ def test_a_topic_of_failures_that_is_deleted_is_named(pubsub, work, server, call
     assert run_json(out)["records_read"] == 1
     told = pubsub.waiting(Queue(failures.topic, f"{failures.subscription}-2"))
     assert {message.data for message in told} == {b"{"}
-    assert len({row["failure_id"] for row in rows(out, "failures")}) == 1
+    assert len(rows(out, "failures")) == len({row["failure_id"] for row in rows(out, "failures")}) == 1
     assert ids(rows(out, "answers"))[:1] == ["q1"]
     assert len(prompts_of(calls)) == 1
     assert pubsub.waiting(queue) == []
+
+
+def test_a_failure_that_has_come_back_too_often_is_told_to_nobody(pubsub, work, server, tmp_path):
+    queue, failures = pubsub.new_queue(), pubsub.new_queue()
+    line = "2026-11-29T20:00:00Z parse INVALID_JSON after 0 attempts"
+    for earlier in (MAX_GENERATION, MAX_GENERATION + 1):
+        history = "\n".join([line] * earlier)
+        pubsub.publish(queue, [b"{%d" % earlier], failure_id=f"f{earlier}", history=history)
+    assert work(queue, server.address, f"--failures_topic={failures.topic}") == 3
+    found = sorted((row["generation"], row["record"]) for row in rows(tmp_path / "out", "failures"))
+    assert found == [(each, b"{%d" % each) for each in (MAX_GENERATION, MAX_GENERATION + 1)]
+    (told,) = pubsub.waiting(failures)
+    assert (told.data, told.attributes["generation"]) == (b"{%d" % MAX_GENERATION, str(MAX_GENERATION))
 
 
 def test_checks_go_the_same_way(pubsub, work, server, tmp_path):

@@ -9,6 +9,7 @@ from groundrows.pipeline.options.run import parse_run
 from groundrows.pipeline.run import preflight
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.session import submit
+from groundrows.pipeline.sinks import failures_topic
 from groundrows.pipeline.storage import output
 from groundrows.schemas.errors import UsageError
 from tests.support.made import answer, write_rows
@@ -77,15 +78,15 @@ def with_topic(name: str | None) -> Intended:
 
 
 def test_a_topic_that_nobody_answers_for(monkeypatch):
-    monkeypatch.setattr(preflight, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(failures_topic, "CHECK_SECONDS", 0.5)
     monkeypatch.setenv("PUBSUB_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
     with pytest.raises(UsageError, match="can't be looked up") as refused:
-        preflight.check_topic(with_topic(TOPIC))
+        preflight.check_failures_topic(with_topic(TOPIC))
     assert is_one_sentence(str(refused.value))
 
 
 def test_no_topic_is_no_matter():
-    preflight.check_topic(with_topic(None))
+    preflight.check_failures_topic(with_topic(None))
 
 
 # -- every check is made, whoever carries the run out

@@ -17,11 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundrows.pipeline.run.accounting import counters_of
+from groundrows.pipeline.sinks.failures_topic import MAX_GENERATION, failure_messages
 from groundrows.pipeline.sources.messages import ReadQuestions, RecordFn, record_of
 from groundrows.schemas.outcome import Failure
 from groundrows.schemas.question import Question, RecordSettings
 from groundrows.schemas.record import Record
+from groundrows.schemas.rows import FailureRow
 from groundrows.transforms.parse import parse_record
+from groundrows.transforms.rows.flatten import FlattenSettings, failure_row
+from tests.support.table_rows import NOON
 
 SUBSCRIPTION = "projects/some-project/subscriptions/questions"
 TOPIC = "projects/some-project/topics/questions"
@@ -197,3 +201,34 @@ def test_each_message_is_counted() -> None:
     result = pipeline.run()
     result.wait_until_finish()
     assert counters_of(result)["groundrows", "records_read"] == 2
+
+
+# -- a message that tells of a failure
+
+
+def failed_row(record: Record) -> FailureRow:
+    """The row of a record that can't be asked, as a run makes it."""
+    failure_of = parse_record(record, RecordSettings())
+    assert isinstance(failure_of, Failure)
+    return failure_row(failure_of, FlattenSettings("r1", now=lambda: NOON))
+
+
+def test_a_failure_that_is_asked_again_and_again_comes_to_an_end() -> None:
+    row = failed_row(record_of(message(b"{"), SUBSCRIPTION))
+    assert (row.generation, row.history) == (0, ())
+    published = 0
+    while told := list(failure_messages([row])):
+        (again,) = told
+        published += 1
+        came = message(again.data, attributes=again.attributes, message_id=str(published))
+        before, row = row, failed_row(record_of(came, SUBSCRIPTION))
+        assert (row.generation, row.record) == (published, b"{")
+        assert row.history[:-1] == before.history
+        assert row.history[-1] == "2025-03-01T12:00:00Z parse INVALID_JSON after 0 attempts"
+        assert published < 50
+    assert published == MAX_GENERATION + 1
+
+
+def test_an_attribute_of_that_name_alone_is_no_history() -> None:
+    record = record_of(message(attributes={"history": "long ago"}), SUBSCRIPTION)
+    assert record.history == ()
