@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from groundrows.pipeline.options.flag import DAY_SECONDS, MOST, Flag, Only, flag
 from groundrows.pipeline.storage.uris import without_password
 from groundrows.schemas.errors import UsageError
+from groundrows.transforms.generate.settings import REDIS
 
 # Quotas differ from customer to customer; this one is low enough for all of them.
 DEFAULT_REQUESTS_PER_MINUTE = 60.0
@@ -21,7 +22,7 @@ _MOST_MEGABYTES = 2047
 
 def _limiter(text: str) -> str:
     """Check a limiter's Redis URI further than a pattern can."""
-    if text.startswith("redis://"):
+    if text.startswith(REDIS):
         from groundrows.transforms.generate.redis_server import server_name
 
         try:
@@ -73,10 +74,11 @@ class CallOptions:
     rate_limiter: str | None = flag(
         None,
         Flag(
-            "How workers share the limit: local, sharded, redis://HOST:PORT/DB or envoy://HOST:PORT.",
+            "How workers share the limit: local, sharded, redis://HOST:PORT/DB (rediss:// over TLS) or "
+            "envoy://HOST:PORT.",
             metavar="HOW",
             default_said="local with one worker process, else sharded",
-            pattern=r"local|sharded|redis://.*|envoy://[^/?#@\s]+:[0-9]{1,5}(?:/[^?\s]*)?(?:\?\S*)?",
+            pattern=r"local|sharded|rediss?://.*|envoy://[^/?#@\s]+:[0-9]{1,5}(?:/[^?\s]*)?(?:\?\S*)?",
             noun="rate limiter",
             example="local, sharded, redis://HOST:PORT/DB or envoy://HOST:PORT",
             read=_limiter,
@@ -129,10 +131,10 @@ class CallOptions:
         None,
         Flag(
             "Where responses are kept as soon as they arrive, so that a run started again doesn't pay twice: "
-            "sqlite:///PATH, redis://HOST:PORT/DB or none.",
+            "sqlite:///PATH, redis://HOST:PORT/DB (rediss:// over TLS) or none.",
             metavar="URI",
             default_said="a SQLite file under a local --output",
-            pattern=r"none|(?:sqlite:///|redis://)[\s\S]+",
+            pattern=r"none|(?:sqlite:///|rediss?://)[\s\S]+",
             noun="ledger",
             example="sqlite:///PATH, redis://HOST:PORT/DB or the word none",
             secret=True,
@@ -157,7 +159,7 @@ def check_calling(values: Mapping[str, Any]) -> None:
         UsageError: Two of them contradict each other.
     """
     how: str | None = values["rate_limiter"]
-    if how is not None and how.startswith("redis://") and values["requests_per_minute"] is None:
+    if how is not None and how.startswith(REDIS) and values["requests_per_minute"] is None:
         raise UsageError("--rate_limiter=redis://… shares a limit: say which with --requests_per_minute.")
     if values["pacing_shards"] is not None and how not in (None, "sharded"):
         raise UsageError(

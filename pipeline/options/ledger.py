@@ -9,6 +9,7 @@ from groundrows.pipeline.options.checks import values_of
 from groundrows.pipeline.options.flag import Flag, flag, flags_of
 from groundrows.pipeline.options.parser import FlagParser
 from groundrows.schemas.errors import UsageError
+from groundrows.transforms.generate.settings import REDIS
 
 EXAMPLE = """\
 examples:
@@ -22,7 +23,8 @@ class LedgerOptions:
     """Which ledger to look at, where to export it to (or None), and whether to print JSON."""
 
     uri: str = flag(
-        "", Flag("The ledger: sqlite:///PATH or redis://HOST:PORT/DB.", metavar="URI", positional="required")
+        "",
+        Flag("The ledger: sqlite:///PATH or redis[s]://HOST:PORT/DB.", metavar="URI", positional="required"),
     )
     export: str | None = flag(
         None, Flag("Write all of it to this Avro file, local or gs://.", metavar="FILE")
@@ -47,7 +49,7 @@ def parse_ledger(argv: Sequence[str]) -> LedgerOptions:
         UsageError: One sentence about the first thing that is wrong.
     """
     options = LedgerOptions(**values_of(flags_of(LedgerOptions), ledger_parser().parse_args(list(argv))))
-    if not options.uri.startswith(("sqlite:///", "redis://")):
+    if not options.uri.startswith(("sqlite:///", *REDIS)):
         raise UsageError(
             f"The URI {options.uri} names no ledger: write sqlite:///PATH or redis://HOST:PORT/DB."
         )

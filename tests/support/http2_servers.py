@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import zlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -66,22 +66,32 @@ class _Connection:
 
 
 @asynccontextmanager
-async def answering_grpc(messages: Iterable[bytes], encoding: str = "identity") -> AsyncIterator[str]:
-    """A server that answers every call by these messages and the status OK; yields `HOST:PORT`.
+async def answering_grpc(
+    messages: Iterable[bytes],
+    encoding: str = "identity",
+    *,
+    head: Mapping[str, bytes] | None = None,
+    trailers: Mapping[str, bytes] | None = None,
+) -> AsyncIterator[str]:
+    """A server that answers every call by these messages; yields `HOST:PORT`.
 
     Args:
         messages: As they go over the wire, from `framed`.
         encoding: What it says that they are compressed with, whatever the client takes.
+        head: Headers beside those that every answer has, or instead of them.
+        trailers: What follows the messages; the status OK by default.
     """
     frames = list(messages)
+    said = {":status": b"200", "content-type": b"application/grpc", "grpc-encoding": encoding.encode()}
+    first = _headers(said | dict(head or {}))
+    last = _headers({"grpc-status": b"0"} if trailers is None else trailers)
 
     async def answer(connection: _Connection, stream: int) -> None:
         connection.windows.setdefault(stream, connection.initial)
-        said = {"content-type": "application/grpc", "grpc-encoding": encoding}
-        connection.send(_HEADERS, _END_HEADERS, stream, b"\x88" + _headers(said))
+        connection.send(_HEADERS, _END_HEADERS, stream, first)
         for frame in frames:
             await connection.send_data(stream, frame)
-        connection.send(_HEADERS, _END_HEADERS | _END_STREAM, stream, _headers({"grpc-status": "0"}))
+        connection.send(_HEADERS, _END_HEADERS | _END_STREAM, stream, last)
         await connection.writer.drain()
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,9 +136,11 @@ def gzip_of_zeros(size: int) -> bytes:
     return b"".join([*packed, packer.flush()])
 
 
-def _headers(fields: dict[str, str]) -> bytes:
+def _headers(fields: Mapping[str, bytes]) -> bytes:
     """Fields as HPACK has them that are neither indexed nor compressed (RFC 7541, 6.2.2)."""
-    return b"".join(
-        b"\0" + bytes((len(name),)) + name.encode() + bytes((len(value),)) + value.encode()
-        for name, value in fields.items()
-    )
+    return b"".join(b"\0" + _text(name.encode()) + _text(value) for name, value in fields.items())
+
+
+def _text(text: bytes) -> bytes:
+    assert len(text) < 127  # what is longer has a length of several bytes
+    return bytes((len(text),)) + text

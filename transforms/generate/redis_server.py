@@ -28,7 +28,7 @@ _PASSING_WORDS = ("MISCONF", "NOREPLICAS", "BUSY")
 
 
 def server_name(uri: str) -> str:
-    """The server's name for messages, `redis://HOST:PORT/DB`: without the user and the password.
+    """The server's name for messages, `redis[s]://HOST:PORT/DB`: without the user and the password.
 
     Raises:
         ValueError: The URI can't be read; the text is the rest of a sentence and quotes nothing of it.
@@ -40,16 +40,27 @@ def server_name(uri: str) -> str:
     except ValueError:
         # The parser's own words may quote a part of the password.
         parts = None
-    if parts is None or parts.scheme != "redis" or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError("must look like redis://[USER:PASSWORD@]HOST:PORT/DB")
-    return f"redis://{parts.hostname}:{port}/{database}"
+    if (
+        parts is None
+        or parts.scheme not in ("redis", "rediss")
+        or not parts.hostname
+        or parts.query
+        or parts.fragment
+    ):
+        raise ValueError("must look like redis://[USER:PASSWORD@]HOST:PORT/DB, or rediss:// for TLS")
+    return f"{parts.scheme}://{parts.hostname}:{port}/{database}"
 
 
 def is_passing(error: exceptions.RedisError) -> bool:
     """Whether the same command may work later: the server is away, starting, or may not write just now."""
-    if isinstance(error, _REFUSALS):
+    if isinstance(error, _REFUSALS) or _is_untrusted(error):
         return False
     return isinstance(error, _PASSING) or str(error).startswith(_PASSING_WORDS)
+
+
+def _is_untrusted(error: exceptions.RedisError) -> bool:
+    """Whether the server's certificate was refused, as it will be the next time."""
+    return "CERTIFICATE_VERIFY_FAILED" in str(error)
 
 
 def what_failed(error: exceptions.RedisError) -> str:
@@ -64,6 +75,8 @@ def what_failed(error: exceptions.RedisError) -> str:
         return f"it does not answer within {TIMEOUT_SECONDS:g} s"
     if isinstance(error, exceptions.BusyLoadingError):
         return "it is still loading its data"
+    if _is_untrusted(error):
+        return "its certificate is not trusted here: SSL_CERT_FILE may name its authority's"
     if isinstance(error, exceptions.ConnectionError):
         return "nothing answers there"
     if "WRONGTYPE" in str(error):

@@ -8,6 +8,8 @@ from typing import Literal
 from groundrows.schemas.service import DISCOVERY_ENGINE, Method
 
 MEGABYTE = 1 << 20
+REDIS = ("redis://", "rediss://")
+"""How the URI of a Redis server begins; the second is for one over TLS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from tests.support.engines import (
     run,
     text_of,
 )
+from tests.support.http2_servers import answering_grpc, framed
 from tests.support.services import free_port
 
 ERROR_CODES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
@@ -175,6 +176,46 @@ def test_a_response_may_be_larger_than_grpc_takes_by_default():
 def test_an_empty_response_is_a_response():
     with serving(lambda body, context: b"") as address:
         assert attempt(address) == b""
+
+
+async def ask_bytes(messages, *, head=None, trailers=None, **changes):
+    """One call of a server that says these bytes; its reply or its error."""
+    async with answering_grpc(messages, head=head, trailers=trailers) as address:
+        client = GrpcClient(make_settings(address, **changes))
+        try:
+            return await client.ask(Call(request()), 20.0)
+        except CallError as error:
+            return error
+        finally:
+            await client.close()
+
+
+def test_success_without_a_response_is_a_broken_server():
+    error = run(ask_bytes([]))
+    assert (error.code, error.retryable) == ("INTERNAL", True)
+    assert error.message == "the server says OK and sends no response"
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("head", "trailers"),
+    [
+        *(({}, {"grpc-status": status}) for status in (b"", b"-1", b"99", b"abc", b"4294967296", b"\xff")),
+        *(({}, {"grpc-status": b"8", "grpc-message": said}) for said in (b"%FF%FE", b"%zz", b"\xff", b"\0")),
+        *(({}, {"grpc-status": b"8", "grpc-status-details-bin": said}) for said in (b"!!", b"\xff", b"AAAA")),
+        ({}, {}),
+        *(({":status": status}, None) for status in (b"500", b"307", b"abc")),
+        ({"grpc-encoding": b"br"}, None),
+        ({"grpc-retry-pushback-ms": b"soon"}, None),
+        ({"": b"x"}, None),
+        ({"X-Upper": b"x"}, None),
+    ],
+)
+def test_a_garbled_answer_is_an_error_of_the_servers(head, trailers, streamed):
+    error = run(ask_bytes([framed(response("x"))], head=head, trailers=trailers, stream_answers=streamed))
+    assert isinstance(error, CallError)
+    assert error.code in ("INTERNAL", "UNKNOWN", "RESOURCE_EXHAUSTED")
+    assert error.retryable
 
 
 @given(seconds=st.integers(0, 10**6), millis=st.integers(0, 999))

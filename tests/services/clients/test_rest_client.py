@@ -378,6 +378,45 @@ def test_what_speaks_no_http_is_unavailable() -> None:
     assert attempt_bytes(b"220 smtp.example ESMTP\r\n").code == "UNAVAILABLE"
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 2OO OK\r\n\r\n",
+        b"HTTP/9.9.9 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nX: \0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 9000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 2000 + b"\r\n",
+    ],
+)
+@pytest.mark.parametrize("how", [{}, STREAM], ids=["whole", "streamed"])
+def test_a_garbled_answer_says_so(head: bytes, how: dict[str, Any]) -> None:
+    error = attempt_bytes(head, **how)
+    assert (error.code, error.retryable) == ("UNAVAILABLE", True)
+    assert error.message.startswith(("the server's answer is no HTTP: ", "the connection broke within"))
+    assert "\n" not in error.message
+
+
+def test_a_bug_in_the_http_library_is_no_broken_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def __init__(self, *args: Any, **how: Any) -> None:
+            pass
+
+        def feed_data(self, data: bytes) -> Any:
+            raise TypeError("a header was None")
+
+        def feed_eof(self) -> None:
+            pass
+
+    monkeypatch.setattr("aiohttp.client_proto.HttpResponseParser", Broken)
+    with pytest.raises(TypeError):
+        attempt(answering(said("x")))
+
+
 def test_a_server_that_is_not_there_is_unavailable() -> None:
     error = run(ask_at(f"127.0.0.1:{free_port()}"))
     assert (error.code, error.retryable) == ("UNAVAILABLE", True)

@@ -127,6 +127,6 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 def _moment(value: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment

@@ -72,6 +72,7 @@ class HttpPost:
 
         Raises:
             CallError: There is no response, or one with another status than success.
+            Exception: The HTTP library failed at what came, by a fault of its own.
         """
         try:
             async with asyncio.timeout(deadline):
@@ -80,6 +81,8 @@ class HttpPost:
             raise status_error("DEADLINE_EXCEEDED", "the call was cut", None, deadline) from None
         except aiohttp.ClientPayloadError as error:
             raise CallError("UNAVAILABLE", f"the connection broke within the response: {error}") from None
+        except aiohttp.ClientResponseError as error:
+            raise _no_http(error) from None
         except (aiohttp.ClientError, OSError) as error:
             raise CallError("UNAVAILABLE", str(error) or type(error).__name__) from None
 
@@ -109,6 +112,19 @@ class HttpPost:
         if self._auth is not None:
             self._auth.close()
         await self._session.close()
+
+
+def _no_http(error: aiohttp.ClientResponseError) -> Exception:
+    """What to raise for an answer that aiohttp could not read as HTTP.
+
+    aiohttp reports a bug within its parser in the same way as a garbled answer. The first would happen again.
+    """
+    cause = error.__cause__
+    while isinstance(cause, aiohttp.http.HttpProcessingError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    if isinstance(cause, Exception) and not isinstance(cause, aiohttp.http.HttpProcessingError):
+        return cause
+    return CallError("UNAVAILABLE", f"the server's answer is no HTTP: {' '.join(error.message.split())}")
 
 
 async def _words_of(response: aiohttp.ClientResponse) -> bytes:

@@ -61,7 +61,7 @@ class RedisLedger:
     """Responses, claims and budgets in a Redis server, under keys that start with `groundrows:`.
 
     Args:
-        uri: `redis://[USER:PASSWORD@]HOST:PORT/DB`.
+        uri: `redis[s]://[USER:PASSWORD@]HOST:PORT/DB`.
         patience: Seconds for which a server that goes away is waited for, once the ledger is open.
         read_only: Open what is there to read it alone; nothing is made.
 

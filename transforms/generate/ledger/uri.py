@@ -5,6 +5,7 @@ from __future__ import annotations
 from groundrows.schemas.errors import LedgerError
 from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.memory import MemoryLedger
+from groundrows.transforms.generate.settings import REDIS
 
 
 def open_ledger(uri: str, read_only: bool = False) -> Ledger:
@@ -24,7 +25,7 @@ def open_ledger(uri: str, read_only: bool = False) -> Ledger:
         from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
 
         return SqliteLedger(uri.removeprefix("sqlite://"), read_only)
-    if uri.startswith("redis://"):
+    if uri.startswith(REDIS):
         from groundrows.transforms.generate.ledger.redis import RedisLedger
 
         return RedisLedger(uri, read_only=read_only)

@@ -6,13 +6,13 @@ import math
 
 from groundrows.transforms.generate.pacing.base import Pacer, calls_per_second
 from groundrows.transforms.generate.pacing.local import LocalPacer
-from groundrows.transforms.generate.settings import CallSettings
+from groundrows.transforms.generate.settings import REDIS, CallSettings
 
 
 def open_pacer(settings: CallSettings) -> Pacer:
     """The pacer of one shard of the run, as the settings name it."""
     limit = settings.requests_per_minute
-    if settings.rate_limiter.startswith("redis://") and limit is not None:
+    if settings.rate_limiter.startswith(REDIS) and limit is not None:
         from groundrows.transforms.generate.pacing.redis import RedisPacer
 
         # Checks have a quota of their own, so they have a schedule of their own.

@@ -211,7 +211,7 @@ class RedisPacer:
     While Redis is out of reach nothing is let out; calling resumes when it is back.
 
     Args:
-        uri: `redis://[USER:PASSWORD@]HOST:PORT/DB`.
+        uri: `redis[s]://[USER:PASSWORD@]HOST:PORT/DB`.
         quota_name: What the quota belongs to; pacers of one name on one server share one schedule.
         per_second: The highest rate over all processes.
 

@@ -78,11 +78,13 @@ class GrpcClient:
         try:
             if self._streamed:
                 return await self._ask_for_stream(call.request, deadline)
-            response: bytes = await self._call(call.request, timeout=deadline, metadata=self._metadata)
+            response: bytes | None = await self._call(call.request, timeout=deadline, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise self._error(error, deadline) from None
         except grpc.aio.UsageError as error:
             raise CallError("UNAVAILABLE", f"the channel is closed: {error}") from None
+        if response is None:
+            raise CallError("INTERNAL", "the server says OK and sends no response")
         self._decode(response)
         return Reply(response)
 

@@ -1,33 +1,24 @@
 """Credentials on the wire: a key file, a token server and a TLS server of our own, and nothing in their place."""
 
 import asyncio
-import ipaddress
 import json
 import ssl
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 
 from groundrows.schemas.errors import CallError, SetupError
 from groundrows.transforms.generate.clients import credentials
 from groundrows.transforms.generate.clients.base import Call
 from groundrows.transforms.generate.clients.discoveryengine.rest_client import RestClient
+from tests.support.certificates import PEM, self_signed
 from tests.support.engines import make_settings, run, text_of
 from tests.support.http_servers import serving
 from tests.support.services import free_port
 
-KEY = rsa.generate_private_key(65537, 2048)
-PEM = KEY.private_bytes(
-    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-)
 ANSWER = {"candidates": [{"content": {"parts": [{"text": "Jupiter."}]}}]}
 
 
@@ -68,20 +59,7 @@ class Service:
 @pytest.fixture
 def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     """A certificate for 127.0.0.1, which this process trusts for the test."""
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, KEY.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(KEY, hashes.SHA256())
-    )
-    path = tmp_path / "tls.pem"
-    path.write_bytes(PEM + certificate.public_bytes(serialization.Encoding.PEM))
+    path = self_signed(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)

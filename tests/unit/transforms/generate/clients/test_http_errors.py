@@ -165,6 +165,9 @@ def test_retry_info_comes_before_the_header_and_is_never_negative() -> None:
         ("soon", None),
         ("", None),
         ("²", None),
+        ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None),
+        ("Wed, 21 Oct 2099 07:28999999999999 GMT", None),
+        ("Wed, 21 Oct 2099 07:28:00 +999999999999", None),
     ],
 )
 def test_retry_after_in_seconds(value: str, seconds: float | None) -> None:
@@ -178,6 +181,10 @@ def test_retry_after_as_a_date_goes_by_the_servers_clock() -> None:
     assert told(503, Retry_After=later).retry_after == 0.0  # long ago, by ours
     ours = format_datetime(datetime.now(UTC) + timedelta(seconds=300), usegmt=True)
     waits = told(503, Retry_After=ours, Date="no date").retry_after
+    assert waits is not None
+    assert 200 < waits <= 300
+    garbled = "Wed, 21 Oct 2099 07:28999999999999 GMT"
+    waits = told(503, Retry_After=ours, Date=garbled).retry_after
     assert waits is not None
     assert 200 < waits <= 300
 
