@@ -155,14 +155,16 @@ class Worker:
             if self._puller.error is not None:
                 self.error = self._puller.error
                 return "subscription" if isinstance(self.error, SubscriptionError) else "error"
-            if self.done.given_back:
+            # What is given back comes again at once, and would be taken for another batch.
+            stopped = self._task.has_stopped()
+            if self.done.given_back or (stopped and not self._running):
                 return "nothing_is_asked"
             if asked_to_stop():
                 return "signal"
             now = time.monotonic()
             if self._is_idle(now):
                 return "idle"
-            if len(self._running) < BATCHES_AT_ONCE and self._gathering.is_due(now):
+            if not stopped and len(self._running) < BATCHES_AT_ONCE and self._gathering.is_due(now):
                 self._start(pool, self._gathering.take())
 
     def _is_idle(self, now: float) -> bool:
