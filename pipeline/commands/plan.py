@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
+from groundrows.pipeline.emulator.options import add_flags, from_args
+from groundrows.pipeline.options.parser import FlagParser
 from groundrows.pipeline.options.plan import PlanOptions, parse_plan
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run.append import answered_turns, note_unchecked
@@ -126,7 +128,8 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
     calls = min(survey.calls, budget)
     checks = min(survey.checks, budget - calls)
     tokens = math.ceil(survey.characters / CHARACTERS_PER_TOKEN)
-    seconds, limited_by = _time(calls, survey.most_calls, checks, run)
+    latency, latency_from = latency_of(options)
+    seconds, limited_by = _time(calls, survey.most_calls, checks, run, latency)
     reasons = sorted(survey.reasons.values(), key=lambda reason: (-reason.count, reason.code))
     uri = _ledger_uri(run)
     found: dict[str, Any] = {
@@ -157,7 +160,8 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
         "requests_per_minute": run.requests_per_minute,
         "check_requests_per_minute": run.check_requests_per_minute if run.check_grounding else None,
         "max_in_flight": run.max_in_flight,
-        "expected_latency_seconds": run.expected_latency_seconds,
+        "expected_latency_seconds": latency,
+        "latency_from": latency_from,
         "seconds": round(seconds, 3),
         "limited_by": limited_by,
         "cost": _cost(calls + checks, tokens * calls / survey.calls if survey.calls else 0, options),
@@ -170,15 +174,44 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
     return found
 
 
-def _time(calls: int, most_calls: int, checks: int, run: RunOptions) -> tuple[float, str | None]:
-    """How long calls and checks take at least, in seconds, and what makes it so long.
+def latency_of(options: PlanOptions) -> tuple[float, str]:
+    """How long a call takes on average, in seconds, and how that is known: `given`, `emulator` or `assumed`.
+
+    Raises:
+        UsageError: The flags for the emulator that the run would start are wrong.
+    """
+    run = options.run
+    if options.latency_given:
+        return run.expected_latency_seconds, "given"
+    if run.service == "emulator" and run.endpoint is None:
+        return emulator_latency(run.emulator_flags), "emulator"
+    return run.expected_latency_seconds, "assumed"
+
+
+def emulator_latency(flags: Sequence[str]) -> float:
+    """How long a call to an emulator with these flags takes on average, in seconds.
+
+    Raises:
+        UsageError: It would not start with them.
+    """
+    parser = FlagParser(prog="groundrows emulator", add_help=False)
+    add_flags(parser)
+    try:
+        return from_args(parser.parse_args(list(flags))).latency.mean
+    except ValueError as error:
+        raise UsageError(f"--emulator_flags: {error}") from None
+
+
+def _time(
+    calls: int, most_calls: int, checks: int, run: RunOptions, latency: float
+) -> tuple[float, str | None]:
+    """How long calls and checks take at least, in seconds, and what makes it so long, if anything does.
 
     They go on beside each other, each with a limit and a window of its own; only an answer's own check waits
     for it.
     """
     if not calls and not checks:
         return 0.0, None
-    latency = run.expected_latency_seconds
     reasons = {
         "in_flight": calls * latency / run.max_in_flight,
         "checks_in_flight": checks * latency / run.max_in_flight,
@@ -189,7 +222,7 @@ def _time(calls: int, most_calls: int, checks: int, run: RunOptions) -> tuple[fl
     if run.check_requests_per_minute is not None:
         reasons["check_rate"] = checks / run.check_requests_per_minute * 60
     limited_by = max(reasons, key=lambda reason: reasons[reason])
-    return reasons[limited_by], limited_by
+    return (reasons[limited_by], limited_by) if reasons[limited_by] else (0.0, None)
 
 
 def _cost(calls: int, tokens: float, options: PlanOptions) -> float | None:
@@ -238,7 +271,9 @@ def for_people(found: Mapping[str, Any]) -> str:
             f"largest request: {found['largest_request']['bytes']:,} bytes, of"
             f" {_shown(found['largest_request']['origin'])}",
         ]
-    if found["limited_by"] is not None:
+    if found["limited_by"] is None and found["calls"] + found["checks"]:
+        lines.append("time: no more than the program itself needs, since the emulator answers at once")
+    elif found["limited_by"] is not None:
         lines.append(f"time: at least {duration(math.ceil(found['seconds']))}, limited by {_limit(found)}")
     if found["cost"] is not None:
         lines.append(f"cost: {found['cost']:,.2f}, by the prices given")
@@ -261,8 +296,15 @@ def _budget(found: Mapping[str, Any]) -> str:
     return f"; --max_requests allows {allowed:,}{counted}, for which time and cost are reckoned"
 
 
+_HOW_KNOWN = {
+    "given": " (--expected_latency_seconds)",
+    "emulator": ", as the emulator's flags say",
+    "assumed": ", which is assumed: --expected_latency_seconds says otherwise",
+}
+
+
 def _limit(found: Mapping[str, Any]) -> str:
-    latency = f"{found['expected_latency_seconds']:g} s a call (--expected_latency_seconds)"
+    latency = f"{found['expected_latency_seconds']:.3g} s a call{_HOW_KNOWN[found['latency_from']]}"
     if found["limited_by"] == "rate":
         return f"the rate of {found['requests_per_minute']:g} calls a minute"
     if found["limited_by"] == "check_rate":

@@ -26,6 +26,13 @@ class Latency:
     median: float
     p99: float | None = None
 
+    @property
+    def mean(self) -> float:
+        """What a call takes on average, in seconds."""
+        if self.p99 is None:
+            return self.median
+        return self.median * math.exp((math.log(self.p99 / self.median) / _Z99) ** 2 / 2)
+
     def draw(self, random: Random) -> float:
         """One call's latency in seconds."""
         if self.p99 is None:

@@ -29,6 +29,7 @@ class PlanOptions:
         price_per_1000_requests: In any currency, or None.
         price_per_million_tokens: Of request text, in the same currency, or None.
         as_json: Print one JSON object instead of text.
+        latency_given: Whether the command line says how long a call is expected to take.
     """
 
     GROUP: ClassVar[str] = "what to reckon"
@@ -37,6 +38,7 @@ class PlanOptions:
     price_per_1000_requests: float | None = price_per_1000_requests()
     price_per_million_tokens: float | None = price("a million tokens of request text, which are estimated")
     as_json: bool = flag(False, Flag("Print one JSON object instead of text.", name="json"))
+    latency_given: bool = False
 
 
 def plan_parser() -> FlagParser:
@@ -61,4 +63,5 @@ def parse_plan(argv: Sequence[str]) -> PlanOptions:
     if not given.input:
         raise UsageError("A plan reads archives, which can be read again: give --input=FILE.")
     own = values_of(flags_of(PlanOptions), given)
+    own["latency_given"] = any(word.partition("=")[0] == "--expected_latency_seconds" for word in argv)
     return PlanOptions(run=checked_options(run_flags(), given, runner_flags, needs_output=False), **own)

@@ -15,7 +15,7 @@ from groundrows.pipeline.options.questions import QuestionOptions
 from groundrows.pipeline.options.rows import RowOptions, check_output, check_rows
 from groundrows.pipeline.options.runner import check_runner_flags, without_secrets
 from groundrows.pipeline.options.service import ServiceOptions, where_to_call
-from groundrows.pipeline.options.source import SourceOptions, check_one_source
+from groundrows.pipeline.options.source import SourceOptions, check_one_source, check_sample
 from groundrows.pipeline.storage.uris import without_password
 
 EXAMPLE = """\
@@ -107,6 +107,8 @@ def checked_options(
         check_output(values)
     endpoint, location = where_to_call(values)
     refuse_without_effect(flags, values)
+    if "limit" in values:  # a replay has its records from elsewhere
+        check_sample(values)
     for name in ("requests_per_minute", "check_requests_per_minute"):
         if values[name] is None:
             values[name] = default_limit(values["service"])

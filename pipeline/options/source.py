@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import codecs
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from groundrows.pipeline.options.flag import DAY_SECONDS, Flag, Only, Parameter, flag
+from groundrows.pipeline.options.flag import DAY_SECONDS, MOST, Flag, Only, Parameter, flag
 from groundrows.pipeline.options.resources import SUBSCRIPTION, TOPIC
 from groundrows.schemas.errors import UsageError
 
@@ -85,6 +86,40 @@ class SourceOptions:
             only=Only.ARCHIVES,
         ),
     )
+    limit: int | None = flag(
+        None,
+        Flag(
+            "Ask only the first N records, in the order of the files' names; broken ones count too.",
+            metavar="N",
+            least=1,
+            most=MOST,
+            only=Only.ARCHIVES,
+            names_source=True,
+        ),
+    )
+    sample: int | None = flag(
+        None,
+        Flag(
+            "Ask only N records, drawn at random from all files; the files are read once more for this.",
+            metavar="N",
+            least=1,
+            most=MOST,
+            only=Only.ARCHIVES,
+            names_source=True,
+        ),
+    )
+    seed: int = flag(
+        0,
+        Flag(
+            "What --sample is drawn with: the same seed draws the same records, and a larger sample holds "
+            "the smaller one.",
+            metavar="N",
+            least=0,
+            most=MOST,
+            only=Only.ARCHIVES,
+            names_source=True,
+        ),
+    )
     input_subscription: str | None = flag(
         None,
         Flag(
@@ -149,3 +184,15 @@ def check_one_source(given: argparse.Namespace) -> None:
         raise UsageError("Nothing says what to ask: give --input=FILE or --input_subscription=NAME.")
     if len(sources) > 1:
         raise UsageError(f"--{sources[0]} and --{sources[1]} are two sources: give exactly one.")
+
+
+def check_sample(values: Mapping[str, Any]) -> None:
+    """Check what the flags that choose records mean for each other.
+
+    Raises:
+        UsageError: Two of them contradict each other.
+    """
+    if values["limit"] is not None and values["sample"] is not None:
+        raise UsageError("--limit takes the first records and --sample draws some: give only one of them.")
+    if values["seed"] and values["sample"] is None:
+        raise UsageError("--seed is what --sample is drawn with: give --sample=N too, or leave it out.")

@@ -21,6 +21,7 @@ from groundrows.pipeline.options.service import Endpoint
 from groundrows.pipeline.run.append import note_answered
 from groundrows.pipeline.run.runner import is_direct, worker_processes
 from groundrows.pipeline.sources.archives import Archive, ReadSettings, find_archives
+from groundrows.pipeline.sources.selection import limited, sampled
 from groundrows.pipeline.storage import output
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.pipeline.storage.output import STAGING, Output
@@ -109,7 +110,7 @@ class RunSettings:
 
 
 def archives_of(options: RunOptions) -> list[Archive]:
-    """The archives that the flags name.
+    """The archives that the flags name; with --limit or --sample, to be read in part.
 
     Raises:
         UsageError: A pattern matches nothing, a file is of no known kind, or a template is wrong.
@@ -118,9 +119,12 @@ def archives_of(options: RunOptions) -> list[Archive]:
         csv_delimiter=options.csv_delimiter, encoding=options.encoding, text_fields=_text_fields(options)
     )
     try:
-        return find_archives(options.inputs, settings)
+        archives = find_archives(options.inputs, settings)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if options.limit is not None:
+        return limited(archives, options.limit)
+    return archives if options.sample is None else sampled(archives, options.sample, options.seed)
 
 
 def _text_fields(options: RunOptions) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -17,7 +18,10 @@ from groundrows.pipeline.storage.row_files import columns_of, readable_rows
 # A question fails as itself, wherever it came from; a record that is no question yet fails where it stands.
 _OF_QUESTIONS = ("generate", "flatten")
 _FAILED = columns_of("failures", "question_id", "turn_index", "stage", "origin", "failed_at")
-_ANSWERED = columns_of("answers", "question_id", "turn_index", "answered_at")
+# Files of the first versions have no column `question`.
+_ANSWERED = columns_of(
+    "answers", "question_id", "turn_index", "answered_at", "question", missing={"question": ""}
+)
 _UNREADABLE = "The rows of {path} can't be read: {reason}; mend the file or take it away."
 
 _TABLES = """
@@ -26,14 +30,14 @@ CREATE TABLE failed (
   PRIMARY KEY (question_id, origin)
 ) WITHOUT ROWID;
 CREATE TABLE answered (
-  question_id TEXT, turn_index INTEGER, at REAL, PRIMARY KEY (question_id, turn_index)
+  question_id TEXT, turn_index INTEGER, asked BLOB, at REAL, PRIMARY KEY (question_id, turn_index, asked)
 ) WITHOUT ROWID;
 """
 _LATEST_FAILURE = """
 INSERT INTO failed VALUES (?,?,?,?,?)
 ON CONFLICT DO UPDATE SET turn_index = excluded.turn_index, at = excluded.at WHERE excluded.at > at
 """
-_LATEST_ANSWER = "INSERT INTO answered VALUES (?,?,?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)"
+_LATEST_ANSWER = "INSERT INTO answered VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)"
 _OPEN = """
 CREATE TEMP TABLE open AS SELECT * FROM failed WHERE NOT EXISTS (
   SELECT 1 FROM answered WHERE answered.question_id = failed.question_id
@@ -42,8 +46,8 @@ CREATE TEMP TABLE open AS SELECT * FROM failed WHERE NOT EXISTS (
 """
 _COUNTS = """
 SELECT
-  (SELECT count(DISTINCT question_id) FROM answered
-    WHERE question_id NOT IN (SELECT question_id FROM open WHERE is_question)),
+  (SELECT count(*) FROM answered WHERE turn_index = 0 AND question_id NOT IN
+    (SELECT question_id FROM open WHERE is_question AND turn_index > 0)),
   (SELECT count(*) FROM open),
   (SELECT count(*) FROM failed)
 """
@@ -123,9 +127,11 @@ def _failures(where: Output) -> Iterator[tuple[str, str, int, float, bool]]:
             yield row["question_id"], origin, row["turn_index"], _seconds(row["failed_at"]), is_question
 
 
-def _answers(where: Output) -> Iterator[tuple[str, int, float]]:
+def _answers(where: Output) -> Iterator[tuple[str, int, bytes, float]]:
     for row in _rows(where, "answers", _ANSWERED):
-        yield row["question_id"], row["turn_index"], _seconds(row["answered_at"])
+        # Two questions under one id are two.
+        asked = hashlib.blake2b(row["question"].encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        yield row["question_id"], row["turn_index"], asked, _seconds(row["answered_at"])
 
 
 def _rows(where: Output, table: str, columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
@@ -21,6 +21,7 @@ from groundrows.pipeline.sources.formats.items import LFS_ADVICE, LFS_POINTER, I
 from groundrows.pipeline.sources.formats.jsonlines import read_json_file, read_json_lines
 from groundrows.pipeline.sources.formats.parquet_rows import read_parquet
 from groundrows.pipeline.sources.formats.text import as_utf8
+from groundrows.pipeline.sources.parts import Part
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.pipeline.storage.uris import is_remote
 from groundrows.schemas.record import Record
@@ -66,12 +67,14 @@ class Archive:
     """A file of question records: its path (local or `gs://`), and how it is read.
 
     Files of the failures table have no ending of their own: only a replay reads those for their records.
+    `part` says which of its records are read; None for all.
     """
 
     path: str
     format: Format
     codec: Codec
     settings: ReadSettings = ReadSettings()
+    part: Part | None = None
 
 
 def find_archives(patterns: Sequence[str], settings: ReadSettings | None = None) -> list[Archive]:
@@ -160,11 +163,16 @@ def _archive(path: str, settings: ReadSettings) -> Archive:
 
 
 def read_archive(archive: Archive) -> Iterator[Item]:
-    """Yield what an archive holds, in its order, as records and failures of stage `read`. Never raises.
+    """Yield what is to be read of an archive, in its order: records, and failures of stage `read`.
 
-    A file that cannot be opened, is not what its name says, or breaks off, ends with one `UNREADABLE_FILE`
-    failure after the records before the break.
+    Nothing is raised: a file that cannot be opened, is not what its name says, or breaks off, ends with one
+    `UNREADABLE_FILE` failure after the records before the break.
     """
+    with closing(_read_all(archive)) as items:
+        yield from items if archive.part is None else archive.part.of(items)
+
+
+def _read_all(archive: Archive) -> Generator[Item, None, None]:
     # Rows are UTF-8, which a file's name need not be.
     path = archive.path.encode("utf-8", "backslashreplace").decode()
     last = ""
@@ -204,7 +212,7 @@ def note_on(archive: Archive) -> str | None:
                     f"{archive.path} is read with {DELIMITERS.get(found, repr(found))} between its cells; "
                     "give --csv_delimiter for another."
                 )
-        if next(read_archive(archive), None) is None:
+        if next(_read_all(archive), None) is None:
             return f"{archive.path} holds no record."
     except Exception:
         return None

@@ -197,6 +197,93 @@ def test_time_is_that_of_whatever_is_slowest(
     assert "time: at least" in groundrows("plan", f"--input={archive}", *flags).out
 
 
+REAL = ["--service=discoveryengine", "--location=projects/p/locations/global"]
+OWN = ["--service=emulator", "--max_in_flight=4"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "seconds", "latency_from", "said"),
+    [
+        ([*OWN], 0, "emulator", "since the emulator answers at once"),
+        (
+            [*OWN, "--emulator_flags=--latency=0.5"],
+            12.5,
+            "emulator",
+            "0.5 s a call, as the emulator's flags say",
+        ),
+        # exp(sigma² / 2) of a log-normal latency, with sigma = ln(9) / 2.326
+        ([*OWN, "--emulator_flags=--latency=lognormal:1,9"], 39.06, "emulator", "1.56 s a call, as the emul"),
+        (
+            [*OWN, "--emulator_flags=--latency=0.5", "--expected_latency_seconds=5"],
+            125,
+            "given",
+            "5 s a call (--expected_latency_seconds)",
+        ),
+        (
+            ["--service=emulator", "--endpoint=127.0.0.1:1", "--max_in_flight=4"],
+            125,
+            "assumed",
+            "5 s a call, which is assumed: --expected_latency_seconds says otherwise",
+        ),
+        (
+            [*REAL, "--requests_per_minute=60000", "--max_in_flight=4"],
+            125,
+            "assumed",
+            "5 s a call, which is assumed",
+        ),
+    ],
+)
+def test_how_long_a_call_takes_and_how_that_is_known(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    flags: list[str],
+    seconds: float,
+    latency_from: str,
+    said: str,
+) -> None:
+    groundrows = Groundrows(capsys, *flags)
+    archive = write_lines(tmp_path / "a.jsonl", [{"question": f"What is {n}?"} for n in range(100)])
+    plan = groundrows("plan", f"--input={archive}", "--json").json
+    assert plan["seconds"] == pytest.approx(seconds, abs=0.01)
+    assert plan["latency_from"] == latency_from
+    assert (plan["limited_by"] is None) is (seconds == 0)
+    assert said in groundrows("plan", f"--input={archive}").out
+
+
+def test_an_emulator_that_would_not_start_is_no_base_of_a_plan(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    archive = write_lines(tmp_path / "a.jsonl", [{"question": "Why?"}])
+    for flag in ("--latency=soon", "--nosuch=1"):
+        result = Groundrows(capsys, "--service=emulator")(
+            "plan", f"--input={archive}", f"--emulator_flags={flag}"
+        )
+        assert result.code == 2
+        assert flag.split("=")[0] in result.err
+        assert is_one_sentence(result.err)
+
+
+@pytest.mark.parametrize("part", [["--limit=5"], ["--sample=4", "--seed=3"]], ids=" ".join)
+def test_a_part_is_planned_as_it_is_then_asked(
+    groundrows: Groundrows, archive: Path, tmp_path: Path, part: list[str]
+) -> None:
+    flags = [f"--input={archive}", f"--output={tmp_path / 'out'}", *part]
+    plan = groundrows("plan", *flags, "--json").json
+    assert groundrows("run", *flags, "--quiet").code == 0
+    ran = run_json(tmp_path / "out")
+    assert plan["records"] == ran["records_read"] == int(part[0].partition("=")[2])
+    assert (plan["questions"], plan["invalid"]) == (ran["answered"], ran["failed"])
+    assert (plan["duplicates"], plan["calls"]) == (ran["duplicates"], ran["calls"])
+    whole = [flag for flag in flags if flag not in part]
+    rest = groundrows("plan", *whole, "--append", "--json").json
+    assert groundrows("run", *whole, "--append", "--quiet").code == 0
+    grown = run_json(tmp_path / "out")
+    assert grown["records_read"] == 9
+    assert grown["already_answered"] == ran["answered"]
+    assert rest["calls"] == grown["calls"]
+    assert grown["directory"]["answered"] == 5
+
+
 def test_cost_is_of_the_calls_that_the_budget_allows(groundrows: Groundrows, tmp_path: Path) -> None:
     archive = write_lines(tmp_path / "a.jsonl", [{"question": "x" * 40, "id": n} for n in range(100)])
     flags = [f"--input={archive}", "--price_per_1000_requests=35", "--price_per_million_tokens=200"]

@@ -458,3 +458,30 @@ def test_the_emulator_of_a_run_ends_with_it(
     assert len(prompts_of(tmp_path / "log")) == 3
     assert re.fullmatch(r"\{.*\}", json.dumps(run_json(tmp_path / "out")["flags"]))
     assert run_json(tmp_path / "out")["flags"]["endpoint"] is None
+
+
+# -- a part of an archive ----------------------------------------------------------------------------------
+
+
+def test_answers_are_checked_in_part_too(groundrows: Groundrows, tmp_path: Path) -> None:
+    archive = write_lines(
+        tmp_path / "a.jsonl", [{"answer": f"Metal {n} melts.", "facts": ["Metals melt."]} for n in range(9)]
+    )
+    flags = ["--mode=check", f"--input={archive}", "--ledger=none", "--quiet"]
+    for part in ("--limit=4", "--sample=4"):
+        assert groundrows("run", *flags, part, f"--output={tmp_path / part}").code == 0
+        run = run_json(tmp_path / part)
+        assert (run["records_read"], run["answered"], run["calls"]) == (4, 4, 4)
+
+
+def test_several_processes_read_the_same_part(groundrows: Groundrows, archive: Path, tmp_path: Path) -> None:
+    write_lines(tmp_path / "b.jsonl", [{"id": f"b{n}", "question": f"What is {n}?"} for n in range(20)])
+    flags = [f"--input={tmp_path / '*.jsonl'}", "--sample=8", "--seed=5", "--ledger=none", "--quiet"]
+    several = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    asked = []
+    for name, more in (("one", []), ("two", several)):
+        assert groundrows("run", *flags, *more, f"--output={tmp_path / name}").code == 0
+        assert run_json(tmp_path / name)["records_read"] == 8
+        asked.append({row["question_id"] for row in rows(tmp_path / name, "answers")})
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 8

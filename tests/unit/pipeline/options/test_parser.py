@@ -9,6 +9,8 @@ from groundrows.pipeline.options.runner import check_runner_flags
 from groundrows.schemas.errors import UsageError
 from tests.support.tools import is_one_sentence
 
+OURS = {name for action in run_parser()._actions for name in action.option_strings}
+
 
 def refusal(*flags: str) -> str:
     with pytest.raises(UsageError) as raised:
@@ -50,6 +52,52 @@ def test_a_misspelt_flag_is_told_the_nearest(flag: str, meant: str) -> None:
     said = refusal(flag)
     assert flag.split("=")[0] in said
     assert said.endswith(f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("--limits", "--limit"),
+        ("--limt", "--limit"),
+        ("--samples", "--sample"),
+        ("--sampel", "--sample"),
+        ("--seeds", "--seed"),
+    ],
+)
+def test_a_slip_of_a_short_flag_is_told_ours(slip: str, meant: str) -> None:
+    assert refusal(f"{slip}=20").endswith(f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        *(
+            "--format",
+            "--formats",
+            "--file_format",
+            "--output_format",
+            "--fmt",
+            "--max_limit",
+            "--max_records",
+        ),
+        *(
+            "--count",
+            "--number",
+            "--records",
+            "--rows",
+            "--head",
+            "--top",
+            "--size",
+            "--max",
+            "--first",
+            "--n",
+        ),
+        *("--random", "--shuffle", "--type", "--name", "--workers", "--timeout", "--retries", "--version"),
+    ],
+)
+def test_a_word_that_a_runner_has_too_is_never_told_the_runners_flag(flag: str) -> None:
+    said = refusal(f"{flag}=20")
+    assert said.endswith("lists the flags.") or said.split("did you mean ")[1].rstrip("?") in OURS, said
 
 
 @pytest.mark.parametrize("flag", ["--zzzzzz", "-x", "--9", "-"])

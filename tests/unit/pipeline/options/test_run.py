@@ -529,3 +529,40 @@ def test_what_is_no_encoding_of_text_is_refused(text: str) -> None:
 def test_how_files_are_read_is_said_for_files_alone() -> None:
     with pytest.raises(UsageError, match="csv_delimiter"):
         parse_run([*STREAM, "--csv_delimiter=;"])
+
+
+# -- a part of an archive ----------------------------------------------------------------------------------
+
+
+def test_a_part_of_the_archives() -> None:
+    assert (parse_run(LEAST).limit, parse_run(LEAST).sample, parse_run(LEAST).seed) == (None, None, 0)
+    assert parse_run([*LEAST, "--limit=20"]).limit == 20
+    options = parse_run([*LEAST, "--sample=20", "--seed=7"])
+    assert (options.sample, options.seed) == (20, 7)
+
+
+@pytest.mark.parametrize(
+    "flag", ["--limit=0", "--limit=-1", "--sample=0", "--limit=x", "--sample=1.5", "--seed=-1"]
+)
+def test_a_part_is_at_least_one_record(flag: str) -> None:
+    with pytest.raises(UsageError, match=flag.split("=")[0]):
+        parse_run([*LEAST, "--sample=1", flag] if "seed" in flag else [*LEAST, flag])
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--limit=1", "--sample=1"], "give only one of them"),
+        (["--seed=1"], "give --sample=N too"),
+        (["--limit=1", "--seed=1"], "give --sample=N too"),
+    ],
+)
+def test_parts_that_contradict_each_other(flags: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_run([*LEAST, *flags])
+
+
+@pytest.mark.parametrize("flag", ["--limit=20", "--sample=20", "--seed=3"])
+def test_a_stream_has_no_first_records_and_no_sample(flag: str) -> None:
+    with pytest.raises(UsageError, match=f"{flag.split('=')[0]} is for questions from files"):
+        parse_run([*STREAM, flag])

@@ -46,7 +46,7 @@ def test_a_failure_is_open_until_its_turn_is_answered_later(tmp_path: Path) -> N
         answer(question_id="again", answered_at=NOON),
         failure(question_id="again", failed_at=LATER),
     ]
-    assert standing(tmp_path, rows) == Standing(answered=2, failed_open=2, made_good=1, runs=1)
+    assert standing(tmp_path, rows) == Standing(answered=3, failed_open=2, made_good=1, runs=1)
 
 
 def test_a_conversation_is_answered_when_all_of_it_is(tmp_path: Path) -> None:
@@ -85,6 +85,11 @@ def test_candidates_and_repeated_answers_are_one_question(tmp_path: Path) -> Non
         answer(question_id="q", answered_at=LATER),
     ]
     assert standing(tmp_path, rows) == Standing(1, 0, 0, 1)
+
+
+def test_two_questions_under_one_id_are_two(tmp_path: Path) -> None:
+    rows = [answer(question_id="q", question="Why?"), answer(question_id="q", question="How?")]
+    assert standing(tmp_path, rows) == Standing(2, 0, 0, 1)
 
 
 def test_a_check_that_failed_is_no_record(tmp_path: Path) -> None:
