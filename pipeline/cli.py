@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from groundrows.pipeline.commands import COMMANDS
 from groundrows.pipeline.run import stopping
+from groundrows.pipeline.run.saying import drop
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.wording import one_line
 
@@ -112,5 +113,5 @@ def _nobody_reads() -> bool:
     poll.register(stdout, 0)
     if not any(event & select.POLLERR for _, event in poll.poll(0)):
         return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stdout)
+    drop(sys.stdout)
     return True

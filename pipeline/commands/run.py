@@ -9,6 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from groundrows.pipeline.options.run import parse_run
 from groundrows.pipeline.run import session
 from groundrows.pipeline.run.runner import is_direct
+from groundrows.pipeline.run.saying import say
 
 
 def run(argv: list[str]) -> int:
@@ -30,5 +31,5 @@ def run(argv: list[str]) -> int:
         return run_worker(options, started)
     session.submit(options)
     if not options.quiet:
-        print(f"The job is submitted and runs until it is drained. Its rows go to {options.output}.")
+        say(f"The job is submitted and runs until it is drained. Its rows go to {options.output}.")
     return 0

@@ -23,6 +23,7 @@ from groundrows.pipeline.run.graph import build
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.quantiles import read_quantiles
 from groundrows.pipeline.run.runner import tracebacks_hidden, tune_interpreter
+from groundrows.pipeline.run.saying import say
 from groundrows.pipeline.run.settings import RunSettings, call_settings, settings_of, stream_of
 from groundrows.pipeline.run.summary import for_people, nothing_done, run_json
 from groundrows.pipeline.sinks import files as sinks
@@ -193,7 +194,7 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
     balanced = account.balanced and ended.on_disk in (None, dict(account.rows))
     if account.records_read == 0 and where.kept_files and output.finish_unchanged(where):
         if not options.quiet:
-            print(nothing_done(where.path, ended.also))
+            say(nothing_done(where.path, ended.also))
         return _told(*_verdict(run, settings, ended, account, balanced=balanced))
     sinks.ensure_every_table(where)
     summary = run_json(
@@ -211,14 +212,14 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
     summary.update(ended.also)
     output.finish(where, summary, again=is_worker)
     if not options.quiet:
-        print(for_people(summary, where.path))
+        say(for_people(summary, where.path))
     return _told(*_verdict(run, settings, ended, account, balanced=balanced))
 
 
 def _told(complaint: str | None, code: int) -> int:
     """Tell what there is to complain of; returns the exit code."""
     if complaint is not None:
-        print(complaint, file=sys.stderr)
+        say(complaint, sys.stderr)
     return code
 
 

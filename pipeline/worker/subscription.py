@@ -167,6 +167,14 @@ class Subscription:
                     subscription=self.name, ack_ids=left, timeout=PULL_SECONDS, retry=None
                 )
                 return
+            except exceptions.NotFound:
+                _LOGGER.warning(
+                    "%d messages were not acknowledged, as %s is gone and they with it; "
+                    "their rows are written.",
+                    len(left),
+                    self.name,
+                )
+                return
             except exceptions.GoogleAPICallError as error:
                 left = _worth_repeating(error, left)
                 said: Exception = error

@@ -188,6 +188,28 @@ def test_a_reader_that_has_seen_enough(address: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.parametrize("stdout", ["/dev/full", "a closed pipe"])
+def test_a_run_that_has_finished_does_not_fail_because_nobody_reads_its_summary(
+    address: str, tmp_path: Path, stdout: str
+) -> None:
+    archive = write_lines(tmp_path / "a.jsonl", [{"question": "Why?"}])
+    asked = [f"--input={archive}", f"--output={tmp_path / 'out'}"]
+    if stdout == "/dev/full":
+        said = os.open(stdout, os.O_WRONLY)
+    else:
+        ours, said = os.pipe()
+        os.close(ours)
+    try:
+        command = [*GROUNDROWS, "run", "--service=emulator", f"--endpoint={address}", *asked]
+        done = subprocess.run(command, stdout=said, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(said)
+    assert done.returncode == 0, done.stderr
+    full = "The summary could not be printed: No space left on device.\n"
+    assert done.stderr == (full if stdout == "/dev/full" else "")
+    assert run_json(tmp_path / "out")["answered"] == 1
+
+
 def test_a_pipe_that_breaks_elsewhere_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_that(raising(BrokenPipeError(32, "Broken pipe"))) == 1
     assert "Broken pipe" in capsys.readouterr().err
