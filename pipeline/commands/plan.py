@@ -9,7 +9,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -20,6 +20,7 @@ from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run.append import answered_turns, note_unchecked
 from groundrows.pipeline.run.progress import duration
 from groundrows.pipeline.run.settings import archives_of, check_settings, read_settings
+from groundrows.pipeline.run.shown import cut, escaped, shown
 from groundrows.pipeline.run.survey import Survey, Surveyor
 from groundrows.pipeline.sources.archives import Archive, read_archive
 from groundrows.pipeline.storage.output import finished_files, is_finished, ledger_in
@@ -235,7 +236,7 @@ def _cost(calls: int, tokens: float, options: PlanOptions) -> float | None:
 def as_json(found: Mapping[str, Any]) -> str:
     """The plan as JSON of several lines, in which nothing can give a terminal orders."""
     text = json.dumps(found, indent=2, ensure_ascii=False)
-    return _escaped(text, lambda character: json.dumps(character)[1:-1], kept="\n")
+    return escaped(text, lambda character: json.dumps(character)[1:-1], kept="\n")
 
 
 def for_people(found: Mapping[str, Any]) -> str:
@@ -249,8 +250,8 @@ def for_people(found: Mapping[str, Any]) -> str:
     for reason in reasons[:REASONS_SHOWN]:
         example = reason["example"]
         lines.append(
-            f"  {reason['count']:>9,} {reason['code']}, as {_shown(example['origin'])}:"
-            f" {_cut(example['message'])}"
+            f"  {reason['count']:>9,} {reason['code']}, as {shown(example['origin'])}:"
+            f" {cut(example['message'])}"
         )
     if len(reasons) > REASONS_SHOWN:
         lines.append(f"            and {len(reasons) - REASONS_SHOWN} more reasons: --json lists all")
@@ -269,7 +270,7 @@ def for_people(found: Mapping[str, Any]) -> str:
             f" as characters / {CHARACTERS_PER_TOKEN}; requests only: answers, also where a later turn"
             " repeats them or is checked, are not counted)",
             f"largest request: {found['largest_request']['bytes']:,} bytes, of"
-            f" {_shown(found['largest_request']['origin'])}",
+            f" {shown(found['largest_request']['origin'])}",
         ]
     if found["limited_by"] is None and found["calls"] + found["checks"]:
         lines.append("time: no more than the program itself needs, since the emulator answers at once")
@@ -280,7 +281,7 @@ def for_people(found: Mapping[str, Any]) -> str:
     if found.get("prompts"):
         lines.append("the first prompts:")
         for first, *later in found["prompts"]:
-            lines += [f"  {_cut(first)}", *(f"    then {_cut(turn)}" for turn in later)]
+            lines += [f"  {cut(first)}", *(f"    then {cut(turn)}" for turn in later)]
     return "\n".join(lines)
 
 
@@ -314,19 +315,3 @@ def _limit(found: Mapping[str, Any]) -> str:
     if found["limited_by"] == "checks_in_flight":
         return f"{found['max_in_flight']} checks in flight at {latency}"
     return f"what the longest conversation waits for, at {latency}"
-
-
-def _cut(text: str) -> str:
-    line = _shown(" ".join(text.split()))
-    return line if len(line) <= 300 else line[:300] + "…"
-
-
-def _shown(text: str) -> str:
-    """Text of the data with all that a terminal would obey, or not show, escaped."""
-    return _escaped(text, lambda character: character.encode("unicode_escape").decode())
-
-
-def _escaped(text: str, escape: Callable[[str], str], kept: str = "") -> str:
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() or each in kept else escape(each) for each in text)

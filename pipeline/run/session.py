@@ -19,6 +19,8 @@ from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.options.service import Endpoint
 from groundrows.pipeline.run import accounting, preflight, progress, standing, stopping
+from groundrows.pipeline.run.examples import failure_examples
+from groundrows.pipeline.run.first_records import all_alike
 from groundrows.pipeline.run.graph import build
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.quantiles import read_quantiles
@@ -50,7 +52,8 @@ def run_archives(options: RunOptions, started: float) -> int:
     run = Intended(options, Kind.ARCHIVES, started)
     preflight.check(run)
     if not options.quiet:
-        for note in filter(None, map(note_on, run.archives[:_NOTED_ARCHIVES])):
+        notes = [*map(note_on, run.archives[:_NOTED_ARCHIVES]), all_alike(run.archives, run.records)]
+        for note in filter(None, notes):
             print(note, file=sys.stderr)
     return carry_out(run)
 
@@ -212,7 +215,8 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
     summary.update(ended.also)
     output.finish(where, summary, again=is_worker)
     if not options.quiet:
-        say(for_people(summary, where.path))
+        counts = {**account.checks.failures_by_code, **account.failures_by_code}
+        say(for_people(summary, where.path, failure_examples(where, counts)))
     return _told(*_verdict(run, settings, ended, account, balanced=balanced))
 
 

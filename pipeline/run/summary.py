@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
 from groundrows.pipeline.options.run import RunOptions, shown_flags
 from groundrows.pipeline.run.accounting import Account
+from groundrows.pipeline.run.examples import Example
 from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
 
 # Failures that the same record need not meet again.
@@ -53,8 +54,14 @@ def run_json(
     }
 
 
-def for_people(summary: Mapping[str, Any], output: str) -> str:
-    """The summary as a few lines."""
+def for_people(summary: Mapping[str, Any], output: str, examples: Sequence[Example] = ()) -> str:
+    """The summary as a few lines.
+
+    Args:
+        summary: What `run.json` says.
+        output: The directory as given.
+        examples: A failure for each of some codes.
+    """
     output = output.encode("utf-8", "backslashreplace").decode()  # a terminal takes no broken names
     failures = _by_code(summary["failures_by_code"])
     lines = [
@@ -69,6 +76,8 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
         lines.insert(0, _replayed(summary["replay"]))
     if failures:
         lines.append(f"failures: {failures}")
+    told = set(summary["failures_by_code"])
+    lines += [f"  {example.line()}" for example in examples if example.code in told]
     checks = summary.get("checks")
     if checks:
         lines.append(
@@ -78,6 +87,7 @@ def for_people(summary: Mapping[str, Any], output: str) -> str:
         )
         if checks["failures_by_code"]:
             lines.append(f"failed checks: {_by_code(checks['failures_by_code'])}")
+            lines += [f"  {example.line()}" for example in examples if example.code not in told]
     latency = summary["quantiles"].get("latency_ms")
     if latency:
         lines.append(

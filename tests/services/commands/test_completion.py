@@ -44,7 +44,7 @@ def test_a_command(script):
 
 
 def test_a_flag(script):
-    assert completed(script, "run", "--max_r") == ["--max_requests"]
+    assert completed(script, "run", "--max_req") == ["--max_requests"]
     assert completed(script, "replay", "--only") == ["--only_retryable"]
 
 
@@ -55,7 +55,7 @@ def test_a_value(script):
 def test_a_value_behind_an_equals_sign_which_is_a_word_to_bash(script):
     assert completed(script, "run", "--service", "=", "em") == ["emulator"]
     assert completed(script, "run", "--transport", "=") == ["grpc", "rest"]
-    assert completed(script, "run", "--service", "=", "emulator", "--max_r") == ["--max_requests"]
+    assert completed(script, "run", "--service", "=", "emulator", "--max_req") == ["--max_requests"]
 
 
 def test_where_nothing_is_known_files_are_completed(script, tmp_path):

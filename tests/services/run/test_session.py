@@ -485,3 +485,38 @@ def test_several_processes_read_the_same_part(groundrows: Groundrows, archive: P
         asked.append({row["question_id"] for row in rows(tmp_path / name, "answers")})
     assert asked[0] == asked[1]
     assert len(asked[0]) == 8
+
+
+# -- why records failed ------------------------------------------------------------------------------------
+
+
+def test_a_field_that_no_record_has_is_told_at_once_and_at_the_end(
+    groundrows: Groundrows, tmp_path: Path
+) -> None:
+    archive = tmp_path / "a.csv"
+    archive.write_text("id,text,team\n" + "1,Why?,art\n" * 400)
+    result = groundrows("run", f"--input={archive}", "--question_field=query", f"--output={tmp_path / 'out'}")
+    assert result.code == 3
+    early, complaint = result.err.splitlines()
+    assert early.startswith("The first 100 records all fail for one reason, NO_QUESTION")
+    assert early.endswith("The fields of that record are id, text, team.")
+    assert complaint.startswith("Too many records failed, 400 of 400")
+    (example,) = [line for line in result.out.splitlines() if line.startswith("  NO_QUESTION, as ")]
+    assert f"{archive}:2: the record asks nothing: give one of `query`" in example
+
+
+def test_each_reason_has_one_example(groundrows: Groundrows, tmp_path: Path) -> None:
+    broken = [b"no JSON", b"none either", {"id": "a"}, {"id": "b"}, {"qestion": "Why?"}]
+    archive = write_lines(tmp_path / "a.jsonl", [*GOOD, *broken])
+    flags = [f"--input={archive}", f"--output={tmp_path / 'out'}"]
+    for more in ([], ["--append"]):
+        result = groundrows("run", *flags, *more)
+        lines = result.out.splitlines()
+        start = lines.index(next(line for line in lines if line.startswith("failures: ")))
+        examples = [line.partition(": ")[0] for line in lines[start + 1 :] if line.startswith("  ")]
+        assert examples == [
+            f"  INVALID_JSON, as {archive}:4",
+            f"  NO_QUESTION, as {archive}:6",
+            f"  NEAR_MISS, as {archive}:8",
+        ]
+        assert result.err == ""

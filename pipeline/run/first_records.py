@@ -1,0 +1,58 @@
+"""What can be said before the first call when the first records of an archive all fail for one reason.
+
+Such a run is mostly a slip in a flag, as of `--question_field`: whoever started it should not have to wait
+for its end to find out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import chain, islice
+
+from groundrows.pipeline.run.shown import cut
+from groundrows.pipeline.sources.archives import Archive, read_archive
+from groundrows.schemas.check import CheckSettings
+from groundrows.schemas.outcome import Failure
+from groundrows.schemas.question import RecordSettings
+from groundrows.schemas.record import Record
+from groundrows.transforms.parse import parse_record
+
+LOOKED_AT = 100
+# Of fewer records the summary tells soon enough.
+LEAST = 10
+MOST_FIELDS = 30
+
+
+def all_alike(archives: Iterable[Archive], records: RecordSettings | CheckSettings) -> str | None:
+    """Why the first records all fail, and which fields there are; None where any of them can be asked.
+
+    Args:
+        archives: What the run reads.
+        records: How it reads records.
+    """
+    failures: list[Failure] = []
+    for item in islice(chain.from_iterable(map(read_archive, archives)), LOOKED_AT):
+        parsed = parse_record(item, records) if isinstance(item, Record) else item
+        if not isinstance(parsed, Failure) or parsed.code != (failures or [parsed])[0].code:
+            return None
+        failures.append(parsed)
+    if len(failures) < LEAST:
+        return None
+    first = failures[0]
+    return (
+        f"The first {len(failures)} records all fail for one reason, {first.code}, as {cut(first.origin)}: "
+        f"{cut(first.message)}.{_fields(first)}"
+    )
+
+
+def _fields(failure: Failure) -> str:
+    try:
+        record = json.loads(failure.record)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(record, dict) or not record:
+        return ""
+    names = [cut(name, 60) for name in record]
+    more = ", …" if len(names) > MOST_FIELDS else ""
+    return f" The fields of that record are {', '.join(names[:MOST_FIELDS])}{more}."

@@ -1,0 +1,80 @@
+"""What is said before the first call when the first records all fail for one reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from groundrows.pipeline.run.first_records import all_alike
+from groundrows.pipeline.sources.archives import find_archives
+from groundrows.pipeline.sources.selection import limited
+from groundrows.schemas.question import RecordSettings
+from tests.support.tools import is_one_sentence, write_lines
+
+GOOD = {"id": "good", "question": "Why?"}
+BAD = {"id": "bad", "text": "Why?", "team": "art"}
+
+
+def said(tmp_path: Path, records: list[object], settings: RecordSettings | None = None) -> str | None:
+    write_lines(tmp_path / "a.jsonl", records)
+    found = all_alike(find_archives([str(tmp_path / "*.jsonl")]), settings or RecordSettings())
+    assert found is None or is_one_sentence(found)
+    return found
+
+
+def test_a_hundred_without_a_question(tmp_path: Path) -> None:
+    found = said(tmp_path, [BAD] * 100 + [GOOD])
+    assert found is not None
+    assert found.startswith("The first 100 records all fail for one reason, NO_QUESTION, as ")
+    assert "a.jsonl:1: the record asks nothing" in found
+    assert found.endswith(" The fields of that record are id, text, team.")
+
+
+@pytest.mark.parametrize("good", [0, 50, 99])
+def test_one_of_them_that_can_be_asked_is_enough(tmp_path: Path, good: int) -> None:
+    assert said(tmp_path, [*[BAD] * good, GOOD, *[BAD] * (99 - good)]) is None
+
+
+def test_two_reasons_are_for_the_summary(tmp_path: Path) -> None:
+    assert said(tmp_path, [*[BAD] * 99, b"no JSON"]) is None
+
+
+def test_the_columns_of_a_csv_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("No;Frage;Team\n" + "1;Warum?;Kunst\n" * 120)
+    found = all_alike(find_archives([str(tmp_path / "a.csv")]), RecordSettings(question_field="frage_text"))
+    assert found is not None
+    assert found.endswith("are No, Frage, Team.")
+
+
+def test_over_several_files(tmp_path: Path) -> None:
+    write_lines(tmp_path / "0.jsonl", [BAD] * 60)
+    assert said(tmp_path, [BAD] * 39) is not None
+    assert said(tmp_path, [BAD] * 39 + [GOOD]) is None
+
+
+def test_a_limit_of_few_records_is_told_too_and_a_handful_is_not(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [BAD] * 200)
+    archives = find_archives([str(tmp_path / "a.jsonl")])
+    found = all_alike(limited(archives, 20), RecordSettings())
+    assert found is not None
+    assert found.startswith("The first 20 records all fail")
+    assert all_alike(limited(archives, 9), RecordSettings()) is None
+    assert said(tmp_path, []) is None
+
+
+def test_records_that_are_none_have_no_fields(tmp_path: Path) -> None:
+    found = said(tmp_path, [b"\x1b[2J no JSON"] * 100)
+    assert found is not None
+    assert "The fields" not in found
+    assert found.isprintable()
+
+
+def test_many_and_odd_fields_stay_one_line(tmp_path: Path) -> None:
+    wide = {f"\x1b[2J{number}\n" + "x" * 500: 1 for number in range(500)}
+    found = said(tmp_path, [json.dumps(wide).encode()] * 100)
+    assert found is not None
+    assert found.isprintable()
+    assert len(found) < 5_000
+    assert found.endswith(", ….")
