@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -12,13 +13,17 @@ from apache_beam.io.filesystems import FileSystems
 from fastavro import parse_schema
 
 from groundrows.pipeline.options.ledger import LedgerOptions, parse_ledger
+from groundrows.pipeline.storage.files import read_json
+from groundrows.pipeline.storage.output import ledger_in
 from groundrows.pipeline.storage.row_formats.known import FORMATS
+from groundrows.pipeline.storage.summaries import RUN
 from groundrows.pipeline.storage.uris import without_password
 from groundrows.pipeline.storage.whole import written_whole
 from groundrows.schemas.errors import LedgerError, UsageError
 from groundrows.schemas.service import stored_json
 from groundrows.transforms.generate.ledger.base import Ledger, ModelSummary
 from groundrows.transforms.generate.ledger.uri import open_ledger
+from groundrows.transforms.generate.settings import REDIS
 
 _TIME = {"type": "long", "logicalType": "timestamp-micros"}
 SCHEMA: Any = parse_schema(
@@ -57,15 +62,53 @@ def ledger(argv: Sequence[str]) -> int:
         UsageError: Something is wrong with the flags, or the ledger can't be read.
     """
     options = parse_ledger(argv)
+    uri = uri_of(options.ledger)
     try:
-        with closing(open_ledger(options.uri, read_only=True)) as opened:
+        with closing(open_ledger(uri, read_only=True)) as opened:
             if options.export is None:
-                _show(opened, options)
+                _show(opened, uri, options)
             else:
                 _say_exported(export(opened, options.export), options)
     except LedgerError as error:
         raise UsageError(str(error)) from None
     return 0
+
+
+def uri_of(named: str) -> str:
+    """The URI of the ledger that a person named: by its URI, its path, or the directory of its run.
+
+    Raises:
+        UsageError: There is no such ledger.
+    """
+    if named.startswith(("sqlite:///", *REDIS)):
+        return named
+    if os.path.isdir(named):
+        return _of_run(named)
+    if os.path.isfile(named):
+        return f"sqlite://{os.path.abspath(named)}"
+    raise UsageError(
+        f"The name {without_password(named)} is no ledger's: write sqlite:///PATH or redis://HOST:PORT/DB, "
+        "or name the --output of a run on this machine."
+    )
+
+
+def _of_run(directory: str) -> str:
+    """The URI of the ledger of the last run in a local directory."""
+    try:
+        flags = (read_json(os.path.join(directory, RUN)) or {}).get("flags") or {}
+        given = flags.get("ledger")
+    except (ValueError, AttributeError, OSError):
+        given = None
+    if given == "none":
+        raise UsageError(f"The run in {directory} kept no ledger (--ledger=none): there is nothing to show.")
+    if isinstance(given, str) and "***" in given:
+        raise UsageError(f"The ledger of the run in {directory} has a password: give it as --ledger=URI.")
+    uri = given or ledger_in(directory) or ""
+    if uri.startswith("sqlite://") and not os.path.exists(uri.removeprefix("sqlite://")):
+        raise UsageError(
+            f"The directory {directory} has no ledger: name the --output of a run, or give --ledger=URI."
+        )
+    return uri
 
 
 def export(ledger: Ledger, path: str) -> int:
@@ -105,8 +148,8 @@ def _rows(ledger: Ledger) -> Iterator[dict[str, Any]]:
         }
 
 
-def _show(ledger: Ledger, options: LedgerOptions) -> None:
-    found = what_it_holds(ledger.summary(), options.uri)
+def _show(ledger: Ledger, uri: str, options: LedgerOptions) -> None:
+    found = what_it_holds(ledger.summary(), uri)
     print(json.dumps(found, indent=2, ensure_ascii=False) if options.as_json else for_people(found))
 
 

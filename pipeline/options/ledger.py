@@ -9,27 +9,51 @@ from groundrows.pipeline.options.checks import values_of
 from groundrows.pipeline.options.flag import Flag, flag, flags_of
 from groundrows.pipeline.options.parser import FlagParser
 from groundrows.schemas.errors import UsageError
-from groundrows.transforms.generate.settings import REDIS
 
 EXAMPLE = """\
 examples:
-  groundrows ledger sqlite:///data/answers.sqlite
+  groundrows ledger out/first
+  groundrows ledger --ledger=sqlite:///data/answers.sqlite
   groundrows ledger redis://127.0.0.1:6379/0 --export=responses.avro
 """
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerOptions:
-    """Which ledger to look at, where to export it to (or None), and whether to print JSON."""
+    """Which ledger to look at, where to export it to (or None), and whether to print JSON.
 
-    uri: str = flag(
+    Attributes:
+        which: A ledger's URI, the path of a SQLite ledger, or the directory of a run that keeps one.
+        named: The same, by the name that the flag has for a run. Exactly one of the two is given.
+        export: The Avro file to export to, or None.
+        as_json: Whether to print JSON.
+    """
+
+    which: str = flag(
         "",
-        Flag("The ledger: sqlite:///PATH or redis[s]://HOST:PORT/DB.", metavar="URI", positional="required"),
+        Flag(
+            "The --output of a run, the path of a SQLite ledger, or a URI as for --ledger.",
+            metavar="LEDGER",
+            positional="optional",
+        ),
+    )
+    named: str = flag(
+        "",
+        Flag(
+            "The same: sqlite:///PATH, redis[s]://HOST:PORT/DB, a path, or a run's directory.",
+            name="ledger",
+            metavar="URI",
+        ),
     )
     export: str | None = flag(
         None, Flag("Write all of it to this Avro file, local or gs://.", metavar="FILE")
     )
     as_json: bool = flag(False, Flag("Print one JSON object instead of text.", name="json"))
+
+    @property
+    def ledger(self) -> str:
+        """The ledger as it was named."""
+        return self.which or self.named
 
 
 def ledger_parser() -> FlagParser:
@@ -49,8 +73,10 @@ def parse_ledger(argv: Sequence[str]) -> LedgerOptions:
         UsageError: One sentence about the first thing that is wrong.
     """
     options = LedgerOptions(**values_of(flags_of(LedgerOptions), ledger_parser().parse_args(list(argv))))
-    if not options.uri.startswith(("sqlite:///", *REDIS)):
+    if not options.ledger:
         raise UsageError(
-            f"The URI {options.uri} names no ledger: write sqlite:///PATH or redis://HOST:PORT/DB."
+            "Nothing says which ledger to show: name the --output of a run, or give --ledger=URI."
         )
+    if options.which and options.named:
+        raise UsageError("The ledger is named twice, by itself and as --ledger: give one of them.")
     return options

@@ -232,12 +232,56 @@ def test_a_password_is_not_shown(groundrows: Groundrows, redis_uri: str) -> None
 
 @pytest.mark.parametrize(
     "flags",
-    [[], ["none"], ["ledger.sqlite"], ["sqlite://x"], ["sqlite:///x", "y"], ["sqlite:///x", "--out=y"]],
+    [
+        [],
+        ["none"],
+        ["ledger.sqlite"],
+        ["sqlite://x"],
+        ["sqlite:///x", "y"],
+        ["sqlite:///x", "--out=y"],
+        ["sqlite:///x", "--ledger=sqlite:///y"],
+        ["--ledger="],
+        ["--ledger=none"],
+        ["."],
+    ],
 )
 def test_bad_flags_are_one_sentence(groundrows: Groundrows, flags: list[str]) -> None:
     result = groundrows("ledger", *flags)
     assert result.code == 2
     assert is_one_sentence(result.err)
+
+
+def test_it_is_named_by_uri_path_or_the_directory_of_a_run(
+    groundrows: Groundrows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = tmp_path / "out" / ".groundrows" / "ledger.sqlite"
+    where.parent.mkdir(parents=True)
+    uri = f"sqlite://{where}"
+    fill(uri, ENTRIES)
+    monkeypatch.chdir(tmp_path)
+    named = [uri, str(where), "out/.groundrows/ledger.sqlite", "out", "out/", str(tmp_path / "out")]
+    said = {groundrows("ledger", *[each]).out for each in named}
+    said |= {groundrows("ledger", f"--ledger={each}").out for each in named}
+    said.add(groundrows("ledger", "--ledger", "out").out)
+    assert len(said) == 1
+    assert said.pop().startswith(f"{uri} holds {len(ENTRIES)} responses")
+
+
+def test_a_run_that_named_its_ledger_is_shown_that_one(groundrows: Groundrows, tmp_path: Path) -> None:
+    uri = f"sqlite://{tmp_path / 'elsewhere.sqlite'}"
+    fill(uri, ENTRIES)
+    (tmp_path / "out").mkdir()
+    for ledger, code, said in (
+        (uri, 0, f"{uri} holds"),
+        ("none", 2, "kept no ledger"),
+        ("redis://:***@127.0.0.1:1/0", 2, "has a password"),
+        (None, 2, "has no ledger"),
+    ):
+        (tmp_path / "out/run.json").write_text(json.dumps({"flags": {"ledger": ledger}}))
+        result = groundrows("ledger", str(tmp_path / "out"))
+        assert result.code == code
+        assert said in result.out + result.err
+        assert code == 0 or is_one_sentence(result.err)
 
 
 def test_an_export_into_nowhere_is_one_sentence(groundrows: Groundrows, tmp_path: Path) -> None:
