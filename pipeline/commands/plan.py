@@ -19,10 +19,10 @@ from groundrows.pipeline.options.plan import PlanOptions, parse_plan
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run.append import answered_turns, note_unchecked
 from groundrows.pipeline.run.progress import duration
-from groundrows.pipeline.run.settings import archives_of, check_settings, read_settings
+from groundrows.pipeline.run.settings import check_settings, read_settings
 from groundrows.pipeline.run.shown import cut, escaped, shown
 from groundrows.pipeline.run.survey import Survey, Surveyor
-from groundrows.pipeline.sources.archives import Archive, read_archive
+from groundrows.pipeline.sources.seam import Source, source_of
 from groundrows.pipeline.storage.output import finished_files, is_finished, ledger_in
 from groundrows.pipeline.storage.uris import without_password
 from groundrows.schemas.check import CheckSettings
@@ -47,10 +47,10 @@ def plan(argv: list[str]) -> int:
         UsageError: Something is wrong with the flags or the ledger.
     """
     options = parse_plan(argv)
-    archives = archives_of(options.run)
+    source = source_of(options.run)
     records = read_settings(options.run)
     try:
-        survey = _survey(options.run, archives, records)
+        survey = _survey(options.run, source, records)
     except LedgerError as error:
         raise UsageError(str(error)) from None
     found = reckon(survey, options)
@@ -58,9 +58,7 @@ def plan(argv: list[str]) -> int:
     return 0
 
 
-def _survey(
-    options: RunOptions, archives: Sequence[Archive], records: RecordSettings | CheckSettings
-) -> Survey:
+def _survey(options: RunOptions, source: Source, records: RecordSettings | CheckSettings) -> Survey:
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="groundrows-"))
         ledger = stack.enter_context(closing(_ledger(options)))
@@ -71,7 +69,7 @@ def _survey(
         calls = _call_settings(options)
         checks = check_settings(options, calls)
         surveyor = Surveyor(records, calls, ledger, scratch, answered, checks, options.citation_threshold)
-        surveyor.read(item for archive in archives for item in read_archive(archive))
+        surveyor.read(source.items())
         return surveyor.found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from groundrows.pipeline.options.replay import ReplayOptions, parse_replay
 from groundrows.pipeline.run import preflight, session
 from groundrows.pipeline.run.intended import Intended, Kind
+from groundrows.pipeline.sources.archive_source import Archives
 from groundrows.pipeline.sources.archives import Archive
 from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
 from groundrows.pipeline.storage.files import make_directory
@@ -45,14 +46,14 @@ def replay(argv: list[str]) -> int:
     )
     with closing(failed):
 
-        def archives(where: Output) -> list[Archive]:
+        def source(where: Output) -> Archives:
             make_directory(where.private(STAGING))
             path = where.private(STAGING, f"replay{where.format.suffix}")
             failed.write(path)
-            return [Archive(path, "failures", "none")]
+            return Archives((), known=(Archive(path, "failures", "none"),))
 
         flags = replace(options.run, ledger=options.run.ledger or _ledger(directories))
-        run = Intended(flags, Kind.REPLAY, started, archives_for=archives)
+        run = Intended(flags, Kind.REPLAY, started, source_in=source)
         preflight.check(run)
         return session.carry_out(run, {"replay": _summary(options, failed)})
 

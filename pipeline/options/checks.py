@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from groundrows.pipeline.options.flag import Flag, Only
+from groundrows.pipeline.options.source import source_kind
 from groundrows.pipeline.storage.uris import without_password
 from groundrows.schemas.errors import UsageError
 
@@ -52,6 +53,12 @@ def _plain(number: float) -> str:
     return f"{number:g}" if isinstance(number, float) else str(number)
 
 
+def usage_error(error: ValueError) -> UsageError:
+    """An error of a setting as one of the flag that gave it: a sentence of its own."""
+    said = str(error).rstrip(".")
+    return UsageError(f"{said[:1].upper()}{said[1:]}.")
+
+
 def shown(flag: Flag, given: object) -> str:
     """`--name=value` as it may be shown."""
     return f"--{flag.name}={without_password(str(given)) if flag.secret else given}"
@@ -59,7 +66,8 @@ def shown(flag: Flag, given: object) -> str:
 
 def has_effect(only: Only | None, values: Mapping[str, Any]) -> bool:
     """Whether a flag that works only in some runs does so in the run that has these values of attributes."""
-    is_stream = bool(values.get("input_subscription") or values.get("input_topic"))
+    kind = source_kind(values.get)
+    is_stream = kind is not None and not kind.bounded
     is_check = values.get("mode") == "check"
     return {
         None: True,

@@ -60,8 +60,9 @@ def parse_plan(argv: Sequence[str]) -> PlanOptions:
     """
     given, runner_flags = parse_flags(plan_parser(), argv)
     check_one_source(given)
-    if not given.input:
+    run = checked_options(run_flags(), given, runner_flags, needs_output=False)
+    if run.is_stream:
         raise UsageError("A plan reads archives, which can be read again: give --input=FILE.")
     own = values_of(flags_of(PlanOptions), given)
     own["latency_given"] = any(word.partition("=")[0] == "--expected_latency_seconds" for word in argv)
-    return PlanOptions(run=checked_options(run_flags(), given, runner_flags, needs_output=False), **own)
+    return PlanOptions(run=run, **own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from groundrows.pipeline.options.calling import CallOptions, check_calling, default_limit
@@ -15,7 +16,13 @@ from groundrows.pipeline.options.questions import QuestionOptions
 from groundrows.pipeline.options.rows import RowOptions, check_output, check_rows
 from groundrows.pipeline.options.runner import check_runner_flags, without_secrets
 from groundrows.pipeline.options.service import ServiceOptions, where_to_call
-from groundrows.pipeline.options.source import SourceOptions, check_one_source, check_sample
+from groundrows.pipeline.options.source import (
+    SourceKind,
+    SourceOptions,
+    check_one_source,
+    check_sample,
+    source_kind,
+)
 from groundrows.pipeline.storage.uris import without_password
 
 EXAMPLE = """\
@@ -37,9 +44,14 @@ class RunOptions(RowOptions, CallOptions, ServiceOptions, QuestionOptions, Sourc
     runner_flags: tuple[str, ...] = ()
 
     @property
+    def source_kind(self) -> SourceKind | None:
+        """Where the records come from; None for a replay, which knows that by itself."""
+        return source_kind(partial(getattr, self))
+
+    @property
     def is_stream(self) -> bool:
-        """Whether questions come from Pub/Sub rather than files."""
-        return self.input_subscription is not None or self.input_topic is not None
+        """Whether the records have no end, as those from Pub/Sub."""
+        return self.source_kind is not None and not self.source_kind.bounded
 
 
 def run_flags() -> tuple[Flag, ...]:

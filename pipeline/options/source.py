@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import codecs
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,8 +12,39 @@ from groundrows.pipeline.options.flag import DAY_SECONDS, MOST, Flag, Only, Para
 from groundrows.pipeline.options.resources import SUBSCRIPTION, TOPIC
 from groundrows.schemas.errors import UsageError
 
-# A flag of each kind of source; exactly one is given.
-_SOURCES = ("input", "input_subscription", "input_topic")
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    """A kind of source.
+
+    Attributes:
+        flag: The flag that names a source of this kind. Exactly one such flag is given.
+        attribute: The attribute of the options that it sets.
+        bounded: Whether the records of such a source come to an end.
+        made_by: `MODULE:FUNCTION`, which makes the `Source` from the options. It is named rather than
+            imported, since flags are checked without Beam.
+    """
+
+    flag: str
+    attribute: str
+    bounded: bool
+    made_by: str
+
+
+_ARCHIVES = "groundrows.pipeline.sources.archive_source:archives_of"
+_MESSAGES = "groundrows.pipeline.sources.messages:messages_of"
+
+SOURCES = (
+    SourceKind("input", "inputs", True, _ARCHIVES),
+    SourceKind("input_subscription", "input_subscription", False, _MESSAGES),
+    SourceKind("input_topic", "input_topic", False, _MESSAGES),
+)
+"""Every kind of source."""
+
+
+def source_kind(value_of: Callable[[str], Any]) -> SourceKind | None:
+    """The kind of the source that is given, by the values of the options' attributes; None without one."""
+    return next((kind for kind in SOURCES if value_of(kind.attribute)), None)
 
 
 def _patterns(text: str) -> tuple[str, ...]:
@@ -179,7 +210,7 @@ def check_one_source(given: argparse.Namespace) -> None:
     Raises:
         UsageError: They name none, or several.
     """
-    sources = [name for name in _SOURCES if getattr(given, name)]
+    sources = [kind.flag for kind in SOURCES if getattr(given, kind.flag, None)]
     if not sources:
         raise UsageError("Nothing says what to ask: give --input=FILE or --input_subscription=NAME.")
     if len(sources) > 1:

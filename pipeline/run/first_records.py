@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from itertools import chain, islice
+from itertools import islice
 
 from groundrows.pipeline.run.shown import cut
-from groundrows.pipeline.sources.archives import Archive, read_archive
+from groundrows.pipeline.sources.formats.items import Item
 from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.outcome import Failure
 from groundrows.schemas.question import RecordSettings
@@ -24,15 +24,15 @@ LEAST = 10
 MOST_FIELDS = 30
 
 
-def all_alike(archives: Iterable[Archive], records: RecordSettings | CheckSettings) -> str | None:
+def all_alike(items: Iterable[Item], records: RecordSettings | CheckSettings) -> str | None:
     """Why the first records all fail, and which fields there are; None where any of them can be asked.
 
     Args:
-        archives: What the run reads.
+        items: What the run reads.
         records: How it reads records.
     """
     failures: list[Failure] = []
-    for item in islice(chain.from_iterable(map(read_archive, archives)), LOOKED_AT):
+    for item in islice(items, LOOKED_AT):
         parsed = parse_record(item, records) if isinstance(item, Record) else item
         if not isinstance(parsed, Failure) or parsed.code != (failures or [parsed])[0].code:
             return None

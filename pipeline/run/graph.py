@@ -12,9 +12,6 @@ from groundrows.pipeline.run.settings import RunSettings, Warehouse
 from groundrows.pipeline.sinks.failures_topic import PublishFailures
 from groundrows.pipeline.sinks.files import WriteRows
 from groundrows.pipeline.sinks.stream_files import WriteStream
-from groundrows.pipeline.sources import archives as sources
-from groundrows.pipeline.sources.archives import ReadArchives
-from groundrows.pipeline.sources.messages import ReadQuestions
 from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.question import RecordSettings
 from groundrows.schemas.tables import TABLES, tables_made_by
@@ -28,15 +25,8 @@ from groundrows.transforms.rows.flatten_checks import FlattenChecks
 
 def build(pipeline: beam.Pipeline, settings: RunSettings) -> None:
     """Add every step of a run."""
-    stream = settings.stream
-    if stream is None:
-        read = pipeline | "Read" >> ReadArchives(settings.archives, spread=settings.spread)
-        add_steps(read[sources.RECORDS], read[sources.FAILURES], settings)
-    else:
-        records = pipeline | "Read" >> ReadQuestions(
-            stream.subscription, stream.topic, stream.id_attribute, stream.timestamp_attribute
-        )
-        add_steps(records, None, settings)
+    records, failures = settings.source.read(pipeline, spread=settings.spread)
+    add_steps(records, failures, settings)
 
 
 def add_steps(records: Any, read_failures: Any | None, settings: RunSettings) -> None:
@@ -51,7 +41,7 @@ def add_steps(records: Any, read_failures: Any | None, settings: RunSettings) ->
     Args:
         records: PCollection[Record], unbounded if and only if the settings have a stream.
         read_failures: PCollection[Failure] of what could not even be read, or None where nothing can fail so.
-        settings: The run; its archives are not looked at.
+        settings: The run; its source is not looked at.
     """
     alone = isinstance(settings.records, CheckSettings)
     parsed = records | "Parse" >> _parsing(settings.records)
@@ -97,7 +87,7 @@ def _parsing(records: RecordSettings | CheckSettings) -> beam.PTransform:
 def _files(settings: RunSettings) -> beam.PTransform:
     if settings.stream is None:
         return WriteRows(settings.output)
-    return WriteStream(settings.output, settings.stream.window_seconds, settings.stream.output_shards)
+    return WriteStream(settings.output, settings.stream.window_seconds, settings.stream.shards)
 
 
 def _warehouse(warehouse: Warehouse, tables: Sequence[str]) -> beam.PTransform:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -12,8 +12,8 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run.runner import empty_pipeline, equip_workers, worker_processes
-from groundrows.pipeline.run.settings import archives_of, ledger_of, pacing_of, read_settings
-from groundrows.pipeline.sources.archives import Archive
+from groundrows.pipeline.run.settings import ledger_of, pacing_of, read_settings
+from groundrows.pipeline.sources.seam import Source, source_of
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.question import RecordSettings
@@ -38,13 +38,13 @@ class Intended:
         options: The flags.
         kind: Who carries it out.
         started: When the command was started, in seconds on the monotonic clock.
-        archives_for: Gives the archives once the output directory is claimed, where they lie inside it.
+        source_in: Gives the source once the output directory is claimed, where it lies inside it.
     """
 
     options: RunOptions
     kind: Kind
     started: float
-    archives_for: Callable[[Output], Sequence[Archive]] | None = None
+    source_in: Callable[[Output], Source] | None = None
 
     @cached_property
     def beam_options(self) -> PipelineOptions:
@@ -81,12 +81,10 @@ class Intended:
         return ledger_of(self.options, self.beam_options)
 
     @cached_property
-    def archives(self) -> Sequence[Archive]:
-        """The archives that the flags name; none for a stream, or where they are made later."""
-        if self.options.is_stream or self.archives_for is not None:
-            return ()
-        return archives_of(self.options)
+    def source(self) -> Source:
+        """Where the flags say that the records come from."""
+        return source_of(self.options)
 
-    def archives_in(self, where: Output) -> Sequence[Archive]:
-        """What to read, once the output directory is claimed."""
-        return self.archives if self.archives_for is None else self.archives_for(where)
+    def settled_source(self, where: Output) -> Source:
+        """Where the records come from, once the output directory is claimed."""
+        return self.source if self.source_in is None else self.source_in(where)

@@ -18,12 +18,10 @@ from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptio
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.runner import is_dataflow, is_direct
 from groundrows.pipeline.sinks.failures_topic import check_topic
-from groundrows.pipeline.sources.archives import read_archive
 from groundrows.pipeline.sources.messages import topic_of
 from groundrows.pipeline.storage import output, worker_directory
 from groundrows.pipeline.storage.uris import on_cloud_storage, without_password
 from groundrows.schemas.errors import LedgerError, NoLedgerError, UsageError
-from groundrows.schemas.outcome import Failure
 from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.uri import open_ledger
 from groundrows.transforms.generate.redis_server import is_passing, what_failed
@@ -68,7 +66,8 @@ def check_storage(paths: Iterable[str]) -> None:
 def check_paths(run: Intended) -> None:
     """Refuse a run that reads or writes on Cloud Storage and has no credentials."""
     options = run.options
-    check_storage((*options.inputs, options.output, options.request_defaults or ""))
+    read = () if run.kind is Kind.REPLAY else run.source.paths
+    check_storage((*read, options.output, options.request_defaults or ""))
 
 
 def check_credentials(run: Intended) -> None:
@@ -85,16 +84,9 @@ def check_records(run: Intended) -> object:
     return run.records
 
 
-def check_archives(run: Intended) -> None:
-    """Refuse an input of which nothing can be read. Where anything can, the rest costs a row a file."""
-    unreadable = None
-    for archive in run.archives:
-        first = next(iter(read_archive(archive)), None)
-        if not (isinstance(first, Failure) and first.code == "UNREADABLE_FILE"):
-            return
-        unreadable = unreadable or first
-    if unreadable is not None:
-        raise UsageError(f"Nothing of the input can be read: {unreadable.message}")
+def check_source(run: Intended) -> None:
+    """Refuse a source of which nothing can be read."""
+    run.source.check()
 
 
 def check_subscription(run: Intended) -> None:
@@ -327,12 +319,12 @@ class Check:
 
 
 _WORKER = frozenset({Kind.WORKER})
-_READ_HERE = frozenset({Kind.ARCHIVES, Kind.JOB})
+_REPLAY = frozenset({Kind.REPLAY})
 
 CHECKS = (
     Check(check_paths),
     Check(check_subscription, _WORKER),
-    Check(check_archives, _READ_HERE),
+    Check(check_source, frozenset(Kind) - _REPLAY),
     Check(check_records),
     Check(check_one_process, _WORKER),
     Check(check_pacing_and_ledger),

@@ -26,17 +26,14 @@ from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.quantiles import read_quantiles
 from groundrows.pipeline.run.runner import tracebacks_hidden, tune_interpreter
 from groundrows.pipeline.run.saying import say
-from groundrows.pipeline.run.settings import RunSettings, call_settings, settings_of, stream_of
+from groundrows.pipeline.run.settings import RunSettings, call_settings, settings_of, stream_files_of
 from groundrows.pipeline.run.summary import for_people, nothing_done, run_json
 from groundrows.pipeline.sinks import files as sinks
-from groundrows.pipeline.sources.archives import note_on, read_archive
+from groundrows.pipeline.sources.seam import Source
 from groundrows.pipeline.storage import output, worker_directory
 from groundrows.schemas.errors import UsageError
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.settings import CallSettings
-
-# Each archive that is looked at is opened once more; a person needs no note on the thousandth.
-_NOTED_ARCHIVES = 20
 
 
 def run_archives(options: RunOptions, started: float) -> int:
@@ -52,7 +49,7 @@ def run_archives(options: RunOptions, started: float) -> int:
     run = Intended(options, Kind.ARCHIVES, started)
     preflight.check(run)
     if not options.quiet:
-        notes = [*map(note_on, run.archives[:_NOTED_ARCHIVES]), all_alike(run.archives, run.records)]
+        notes = [*run.source.notes(), all_alike(run.source.items(), run.records)]
         for note in filter(None, notes):
             print(note, file=sys.stderr)
     return carry_out(run)
@@ -108,16 +105,16 @@ def opened(run: Intended) -> Iterator[RunSettings]:
     with ExitStack() as stack:
         endpoint = options.endpoint or own_emulator(options, stack)
         where = stack.enter_context(_claimed(run))
-        archives = run.archives_in(where)
+        source = run.settled_source(where)
         # A worker leaves out what was answered here before only on request: reading it takes the longer the
         # longer a worker has lived, and a message that comes again is answered from the ledger.
         known = replace(where, kept_files=()) if run.kind is Kind.WORKER and not options.append else where
         calls = call_settings(options, endpoint, known, run.pacing, run.ledger)
         _forget_claims(calls)
-        settings = settings_of(options, run.records, calls, where, archives, spread=run.processes != 1)
-        if options.is_stream and run.kind is not Kind.WORKER:
-            settings = replace(settings, stream=stream_of(options))
-        yield settings
+        # A worker's graph reads batches, which have an end, and the worker publishes their rows.
+        stream = None if source.bounded or run.kind is Kind.WORKER else stream_files_of(options)
+        spread = run.processes != 1
+        yield settings_of(options, run.records, calls, where, source, spread=spread, stream=stream)
 
 
 def _claimed(run: Intended) -> AbstractContextManager[output.Output]:
@@ -156,15 +153,15 @@ def _forget_claims(calls: CallSettings) -> None:
 def _execute(run: Intended, settings: RunSettings) -> Any:
     build(run.pipeline, settings)
     tune_interpreter()
-    shown = nullcontext() if run.options.quiet else progress.shown(lambda: _count(settings.archives))
+    shown = nullcontext() if run.options.quiet else progress.shown(lambda: _count(settings.source))
     with shown, tracebacks_hidden(), stopping.stopped_first(shared.stop_calling):
         result = run.pipeline.run()
         result.wait_until_finish()
     return result
 
 
-def _count(archives: Any) -> int:
-    return sum(1 for archive in archives for _ in read_archive(archive))
+def _count(source: Source) -> int:
+    return sum(1 for _ in source.items())
 
 
 # -- closing

@@ -8,7 +8,6 @@ rows that are there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from apache_beam.io.filesystem import BeamIOError
@@ -16,12 +15,12 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.api_core.exceptions import GoogleAPIError
 
+from groundrows.pipeline.options.checks import usage_error
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.options.service import Endpoint
 from groundrows.pipeline.run.append import note_answered
 from groundrows.pipeline.run.runner import is_direct, worker_processes
-from groundrows.pipeline.sources.archives import Archive, ReadSettings, find_archives
-from groundrows.pipeline.sources.selection import limited, sampled
+from groundrows.pipeline.sources.seam import Source
 from groundrows.pipeline.storage import output
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.pipeline.storage.output import STAGING, Output
@@ -30,7 +29,6 @@ from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.defaults import load_defaults
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.question import RecordSettings
-from groundrows.schemas.template import template_fields, template_parts
 from groundrows.schemas.wording import reason_of
 from groundrows.transforms.generate.settings import MEGABYTE, CallSettings
 from groundrows.transforms.rows.flatten import FlattenSettings
@@ -40,24 +38,16 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """A run over a stream: where its questions come from, and how its rows are cut into files.
+class StreamFiles:
+    """How the rows of a stream are cut into files.
 
     Attributes:
-        subscription: `projects/P/subscriptions/S`; or else
-        topic: `projects/P/topics/T`.
-        id_attribute: The attribute that tells repetitions apart, or None for the message id.
-        timestamp_attribute: The attribute that holds the event's time, or None for the publish time.
         window_seconds: How often files are written.
-        output_shards: How many files a window and table have, as long as no pane is full.
+        shards: How many files a window and table have, as long as no pane is full.
     """
 
-    subscription: str | None = None
-    topic: str | None = None
-    id_attribute: str | None = None
-    timestamp_attribute: str | None = None
     window_seconds: int = 60
-    output_shards: int = 1
+    shards: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +70,27 @@ class RunSettings:
     """What a graph is built from: everything was checked, and nothing is opened yet.
 
     Attributes:
-        archives: What to read, unless it is a stream.
+        source: Where the records come from.
         records: How records are read.
         calls: How to call.
         rows: How rows are made.
         output: Where they go.
         spread: Whether several workers share the questions out.
-        stream: The stream, or None for a run over archives.
+        stream: How the rows of an unbounded source are cut into files; None where the records of the graph
+            come to an end.
         failures_topic: The Pub/Sub topic that failures are published to as well, or None.
         checks: How answers are checked once they are there, or None.
         citation_threshold: From which score on such a check cites a chunk; None for the service's own.
         warehouse: The BigQuery tables that rows go to as well, or None.
     """
 
-    archives: Sequence[Archive]
+    source: Source
     records: RecordSettings | CheckSettings
     calls: CallSettings
     rows: FlattenSettings
     output: Output
     spread: bool
-    stream: Stream | None = None
+    stream: StreamFiles | None = None
     failures_topic: str | None = None
     checks: CallSettings | None = None
     citation_threshold: float | None = None
@@ -107,33 +98,6 @@ class RunSettings:
 
 
 # -- what is read
-
-
-def archives_of(options: RunOptions) -> list[Archive]:
-    """The archives that the flags name; with --limit or --sample, to be read in part.
-
-    Raises:
-        UsageError: A pattern matches nothing, a file is of no known kind, or a template is wrong.
-    """
-    settings = ReadSettings(
-        csv_delimiter=options.csv_delimiter, encoding=options.encoding, text_fields=_text_fields(options)
-    )
-    try:
-        archives = find_archives(options.inputs, settings)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if options.limit is not None:
-        return limited(archives, options.limit)
-    return archives if options.sample is None else sampled(archives, options.sample, options.seed)
-
-
-def _text_fields(options: RunOptions) -> frozenset[str]:
-    """The fields that must hold text: bytes in them that are no UTF-8 are an error of the record."""
-    try:
-        words = template_fields(template_parts(options.question_template))
-    except ValueError as error:
-        raise _usage(error) from None
-    return frozenset({options.question_field, options.answer_field}) | words
 
 
 def read_settings(options: RunOptions) -> RecordSettings | CheckSettings:
@@ -159,7 +123,7 @@ def check_records(options: RunOptions) -> CheckSettings:
             api_version=options.api_version,
         )
     except ValueError as error:
-        raise _usage(error) from None
+        raise usage_error(error) from None
 
 
 def record_settings(options: RunOptions) -> RecordSettings:
@@ -181,12 +145,7 @@ def record_settings(options: RunOptions) -> RecordSettings:
             transport=options.transport,  # type: ignore[arg-type]
         )
     except ValueError as error:
-        raise _usage(error) from None
-
-
-def _usage(error: ValueError) -> UsageError:
-    said = str(error).rstrip(".")
-    return UsageError(f"{said[:1].upper()}{said[1:]}.")
+        raise usage_error(error) from None
 
 
 def _text(path: str) -> str:
@@ -299,27 +258,30 @@ def settings_of(
     records: RecordSettings | CheckSettings,
     calls: CallSettings,
     where: Output,
-    archives: Sequence[Archive] = (),
+    source: Source,
     *,
     spread: bool = False,
+    stream: StreamFiles | None = None,
 ) -> RunSettings:
-    """The plan of a run over archives, or of a batch of messages that somebody else reads.
+    """What the graph of a run is built from.
 
     Args:
         options: The flags.
         records: How records are read, by the flags.
         calls: How to call, by the flags.
         where: The output, which names the run.
-        archives: What to read.
+        source: Where the records come from.
         spread: Whether several workers share the questions out.
+        stream: How rows are cut into files, where the graph's records have no end.
     """
     return RunSettings(
-        archives=archives,
+        source=source,
         records=records,
         calls=calls,
         rows=FlattenSettings(where.run_id, keep_response=options.keep_response),
         output=where,
         spread=spread,
+        stream=stream,
         failures_topic=options.failures_topic,
         checks=check_settings(options, calls),
         citation_threshold=options.citation_threshold,
@@ -335,13 +297,6 @@ def _warehouse(options: RunOptions, where: Output) -> Warehouse | None:
     return Warehouse(options.bigquery_dataset, insert=options.is_stream, temp_location=temp_location)
 
 
-def stream_of(options: RunOptions) -> Stream:
-    """The stream that the flags name, for a runner that reads it itself."""
-    return Stream(
-        subscription=options.input_subscription,
-        topic=options.input_topic,
-        id_attribute=options.id_attribute,
-        timestamp_attribute=options.timestamp_attribute,
-        window_seconds=round(options.window_seconds),
-        output_shards=options.output_shards,
-    )
+def stream_files_of(options: RunOptions) -> StreamFiles:
+    """How the flags want the rows of a stream cut into files."""
+    return StreamFiles(round(options.window_seconds), options.output_shards)

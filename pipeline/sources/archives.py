@@ -8,10 +8,8 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
-import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.metrics import Metrics
 
 from groundrows.pipeline.sources.formats.avro_rows import read_avro
 from groundrows.pipeline.sources.formats.codecs import Codec, decompressed
@@ -22,16 +20,12 @@ from groundrows.pipeline.sources.formats.jsonlines import read_json_file, read_j
 from groundrows.pipeline.sources.formats.parquet_rows import read_parquet
 from groundrows.pipeline.sources.formats.text import as_utf8
 from groundrows.pipeline.sources.parts import Part
+from groundrows.pipeline.sources.seam import ReadItems
 from groundrows.pipeline.storage.files import cause_of
 from groundrows.pipeline.storage.uris import is_remote
-from groundrows.schemas.record import Record
 from groundrows.schemas.wording import reason_of
-from groundrows.transforms import counters
 
 Format = Literal["jsonlines", "json", "csv", "tsv", "avro", "parquet", "failures"]
-
-RECORDS = "records"
-FAILURES = "failures"
 
 _FORMATS: dict[str, Format] = {
     ".jsonl": "jsonlines",
@@ -249,7 +243,7 @@ def _read(archive: Archive, stream: BinaryIO, path: str) -> Iterator[Item]:
             return read_failure_rows(stream, path)
 
 
-class ReadArchives(beam.PTransform):
+class ReadArchives(ReadItems[Archive]):
     """Archives → `records` (Record) and `failures` (Failure): the first leaves at once, none is kept.
 
     Args:
@@ -258,24 +252,4 @@ class ReadArchives(beam.PTransform):
     """
 
     def __init__(self, archives: Sequence[Archive], spread: bool = False) -> None:
-        super().__init__()
-        self._archives = list(archives)
-        self._spread = spread
-
-    def expand(self, root: beam.pvalue.PBegin) -> beam.pvalue.DoOutputsTuple:
-        """Give the two outputs, by name."""
-        return (
-            root
-            | "Archives" >> beam.Create(self._archives, reshuffle=self._spread)
-            | "Read" >> beam.ParDo(_ReadArchive()).with_outputs(FAILURES, main=RECORDS)
-        )
-
-
-class _ReadArchive(beam.DoFn):
-    def __init__(self) -> None:
-        self._records_read = Metrics.counter(counters.RECORDS, counters.RECORDS_READ)
-
-    def process(self, archive: Archive) -> Iterator[Record | beam.pvalue.TaggedOutput]:
-        for item in read_archive(archive):
-            self._records_read.inc()
-            yield item if isinstance(item, Record) else beam.pvalue.TaggedOutput(FAILURES, item)
+        super().__init__(archives, read_archive, spread)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -10,6 +11,8 @@ import apache_beam as beam
 from apache_beam.io.gcp.pubsub import ReadFromPubSub
 from apache_beam.metrics import Metrics
 
+from groundrows.pipeline.options.run import RunOptions
+from groundrows.pipeline.sources.formats.items import Item
 from groundrows.schemas.jsontext import compact_json, derived_id
 from groundrows.schemas.record import Record
 from groundrows.transforms.counters import RECORDS, RECORDS_READ
@@ -78,6 +81,56 @@ def topic_of(subscription: str) -> str | None:
     except (GoogleAPICallError, GoogleAuthError):
         return None
     return str(found.topic)
+
+
+@dataclass(frozen=True)
+class Messages:
+    """A subscription or a topic as a source; see `Source`.
+
+    Attributes:
+        subscription: `projects/P/subscriptions/S`; or else
+        topic: `projects/P/topics/T`.
+        id_attribute: The attribute that tells repetitions apart, or None for the message id.
+        timestamp_attribute: The attribute that holds the event's time, or None for the publish time.
+    """
+
+    subscription: str | None = None
+    topic: str | None = None
+    id_attribute: str | None = None
+    timestamp_attribute: str | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """They have no end."""
+        return False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def check(self) -> None:
+        """Nothing: whoever pulls looks it up, and need not be the account that starts the run."""
+
+    def notes(self) -> Iterator[str]:
+        """Nothing."""
+        return iter(())
+
+    def items(self) -> Iterator[Item]:
+        """Nothing, since there is no end."""
+        return iter(())
+
+    def read(self, pipeline: beam.Pipeline, *, spread: bool) -> tuple[Any, None]:
+        """Read for as long as the job runs. The runner spreads the messages over workers by itself."""
+        read = ReadQuestions(self.subscription, self.topic, self.id_attribute, self.timestamp_attribute)
+        return pipeline | "Read" >> read, None
+
+
+def messages_of(options: RunOptions) -> Messages:
+    """The subscription or topic that the flags name."""
+    return Messages(
+        options.input_subscription, options.input_topic, options.id_attribute, options.timestamp_attribute
+    )
 
 
 class ReadQuestions(beam.PTransform):

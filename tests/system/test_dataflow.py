@@ -24,7 +24,8 @@ from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulat
 from groundrows.pipeline.options.run import parse_run
 from groundrows.pipeline.run.graph import add_steps
 from groundrows.pipeline.run.session import submit
-from groundrows.pipeline.run.settings import RunSettings, Stream
+from groundrows.pipeline.run.settings import RunSettings, StreamFiles
+from groundrows.pipeline.sources.messages import Messages
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.question import RecordSettings
 from groundrows.schemas.record import Record
@@ -364,13 +365,13 @@ def test_a_drained_stream_leaves_nothing_behind(place: Place) -> None:
         where = Output(f"{directory}/out", "run", (), datetime.now(UTC))
         asked = make_settings(place.emulator.address, rate_limiter="sharded", pacing_shards=3)
         plan = RunSettings(
-            archives=(),
+            source=Messages(SUBSCRIPTION),
             records=RecordSettings(),
             calls=asked,
             rows=FlattenSettings("run"),
             output=where,
             spread=True,
-            stream=Stream(SUBSCRIPTION, window_seconds=3600, output_shards=2),
+            stream=StreamFiles(window_seconds=3600, shards=2),
         )
 
         def record(number: int) -> Record:

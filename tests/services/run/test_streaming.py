@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 
 from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulator
 from groundrows.pipeline.run.graph import add_steps
-from groundrows.pipeline.run.settings import RunSettings, Stream
-from groundrows.pipeline.sources.messages import RecordFn
+from groundrows.pipeline.run.settings import RunSettings, StreamFiles
+from groundrows.pipeline.sources.messages import Messages, RecordFn
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.question import RecordSettings
 from groundrows.transforms.rows.flatten import FlattenSettings
@@ -54,13 +54,13 @@ def turns_of(number: int) -> int:
 def run(events: Sequence[Event], path: Path, address: str, shards: int = 1, **calls: Any) -> Path:
     """Play the events; returns where the rows are."""
     run_settings = RunSettings(
-        archives=(),
+        source=Messages(SUBSCRIPTION),
         records=RecordSettings(),
         calls=make_settings(address, **calls),
         rows=FlattenSettings("run"),
         output=Output(str(path / "out"), "run", (), datetime.now(UTC)),
         spread=True,
-        stream=Stream(SUBSCRIPTION, window_seconds=60, output_shards=shards),
+        stream=StreamFiles(window_seconds=60, shards=shards),
     )
 
     def steps(messages: Any) -> None:

@@ -16,8 +16,10 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from groundrows.pipeline.run.graph import build
-from groundrows.pipeline.run.settings import RunSettings, Stream
+from groundrows.pipeline.run.settings import RunSettings, StreamFiles
+from groundrows.pipeline.sources.archive_source import Archives
 from groundrows.pipeline.sources.archives import Archive
+from groundrows.pipeline.sources.messages import Messages
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.question import RecordSettings
 from groundrows.transforms.rows.flatten import FlattenSettings
@@ -33,7 +35,9 @@ TOPIC = "projects/some-project/topics/failures"
 
 def settings_for(tmp_path: Path, *, spread: bool = False, **calls: Any) -> RunSettings:
     return RunSettings(
-        archives=[Archive(str(tmp_path / f"{name}.jsonl"), "jsonlines", "none") for name in "ab"],
+        source=Archives(
+            (), known=tuple(Archive(str(tmp_path / f"{name}.jsonl"), "jsonlines", "none") for name in "ab")
+        ),
         records=RecordSettings(),
         calls=make_settings(**calls),
         rows=FlattenSettings("run"),
@@ -146,11 +150,11 @@ def test_failures_of_every_place_are_published_where_asked(tmp_path: Path) -> No
 # -- a stream ------------------------------------------------------------------------------------------------
 
 
-def stream_of(tmp_path: Path, stream: Stream | None = None, **calls: Any) -> Any:
+def stream_of(tmp_path: Path, source: Messages | None = None, **calls: Any) -> Any:
     """The graph of a stream, as for many workers."""
     settings = settings_for(tmp_path, spread=True, **calls)
-    stream = stream or Stream(SUBSCRIPTION, output_shards=3)
-    return components_of(replace(settings, stream=stream, failures_topic=TOPIC), "--streaming")
+    settings = replace(settings, source=source or Messages(SUBSCRIPTION), stream=StreamFiles(shards=3))
+    return components_of(replace(settings, failures_topic=TOPIC), "--streaming")
 
 
 STEPS = {
@@ -193,10 +197,10 @@ def test_a_streams_steps_keep_their_names(tmp_path: Path) -> None:
 
 
 def test_a_stream_is_read_by_the_runner(tmp_path: Path) -> None:
-    stream = Stream(SUBSCRIPTION, id_attribute="uid", timestamp_attribute="at")
+    source = Messages(SUBSCRIPTION, id_attribute="uid", timestamp_attribute="at")
     (read,) = [
         beam_runner_api_pb2.PubSubReadPayload.FromString(transform.spec.payload)
-        for transform in stream_of(tmp_path, stream).transforms.values()
+        for transform in stream_of(tmp_path, source).transforms.values()
         if transform.spec.urn == "beam:transform:pubsub_read:v1"
     ]
     assert (read.subscription, read.id_attribute, read.timestamp_attribute) == (SUBSCRIPTION, "uid", "at")
