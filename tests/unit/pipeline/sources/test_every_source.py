@@ -24,7 +24,7 @@ def test_a_source_is_made_from_its_flag(kind: SourceKind) -> None:
     assert list(source.paths) == list(options.inputs)
 
 
-def test_the_flags_that_name_a_source_are_those_of_the_sources() -> None:
+def test_a_replay_lacks_every_flag_that_names_a_source() -> None:
     naming = {(flag.name, flag.attribute) for flag in flags_of(SourceOptions) if flag.names_source}
-    # Flags about a source name none: a replay has no use for either.
-    assert {(kind.flag, kind.attribute) for kind in SOURCES} == naming
+    # --limit and --sample choose among the records of a source, which a replay has no use for either.
+    assert {(kind.flag, kind.attribute) for kind in SOURCES} <= naming
