@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 QUERY = ["duckdb>=1.3", "polars>=1.30", "polars-avro>=0.6"]
-REPORT = [*QUERY, "jinja2>=3.1,<4", "markupsafe>=3", "vl-convert-python>=1.7,<2"]
+REPORT = [*QUERY, "jinja2>=3.1,<4", "markupsafe>=3", "vl-convert-python>=1.7,<2", "xlsxwriter>=3.2,<4"]
 
 setup(
     name="groundrows",
@@ -57,6 +57,7 @@ setup(
             "axe-playwright-python>=0.1.4",
             "gcp-storage-emulator>=2024.8",
             "hypothesis>=6.100",
+            "openpyxl>=3.1,<4",
             "mypy>=1.15",
             "playwright>=1.50",
             "pytest>=8.3",

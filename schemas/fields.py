@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from groundrows.schemas.errors import RecordError, RecordStage, RuleError
+from groundrows.schemas.failed_fields import as_it_was
 from groundrows.schemas.jsontext import check_surrogates, compact_json, derived_id, is_writable, read_record
 from groundrows.schemas.names import ORDINARY_BESIDE_A_QUESTION, camel, near_miss, plain_name
 from groundrows.schemas.record import Record
@@ -88,6 +89,7 @@ def read_fields(record: Record, names: Names) -> Fields:
     message = _metadata(None, {}, record.attributes)
     try:
         given, not_finite = read_record(record.body)
+        given = as_it_was(given)
     except RuleError as broken:
         raise _record_error(broken, "parse", derived_id(record.body), message) from None
     try:

@@ -24,6 +24,7 @@ ROOMS = {
     # It reads the files of a run, whatever wrote them.
     "query": {*BELOW, "storage"},
     "report": {*BELOW, "storage", "options", "query"},
+    "export": {*BELOW, "storage", "sources", "query"},
     "commands": {
         *BELOW,
         "storage",

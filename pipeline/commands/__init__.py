@@ -76,6 +76,11 @@ COMMANDS: dict[str, Command] = {
         _late("options.report:report_parser"),
         _late("commands.report:report", extra="report"),
     ),
+    "export": Command(
+        "write a run's rows as CSV, an Excel workbook, Parquet or JSON Lines",
+        _late("options.export:export_parser"),
+        _late("commands.export:export", extra="report"),
+    ),
     "sql": Command(
         "print SQL views that show every row once and join the tables",
         _late("options.sql:sql_parser"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
@@ -14,8 +13,7 @@ from groundrows.pipeline.report.gather import gather
 from groundrows.pipeline.report.read import narrow
 from groundrows.pipeline.run.preflight import check_storage
 from groundrows.pipeline.storage.files import cause_of, check_name
-from groundrows.pipeline.storage.uris import is_remote
-from groundrows.pipeline.storage.whole import write_whole
+from groundrows.pipeline.storage.whole import check_output, write_whole
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.wording import reason_of
 
@@ -28,7 +26,7 @@ def report(argv: Sequence[str]) -> int:
     """
     options = parse_report(argv)
     check_storage([options.directory, options.earlier or "", options.page])
-    check_writable(options.page)
+    check_output(options.page)
     with tempfile.TemporaryDirectory(prefix="groundrows-report-") as folder, closing(opened(folder)) as db:
         run = find_run(options.directory, folder)
         earlier = None if options.earlier is None else find_run(options.earlier, folder)
@@ -39,26 +37,6 @@ def report(argv: Sequence[str]) -> int:
     size = write(options.page, text)
     print(f"{options.page}: {size / 1e6:.1f} MB, to be opened in any browser")
     return 0
-
-
-def check_writable(path: str) -> None:
-    """Find out before the work whether a local file can be written.
-
-    Raises:
-        UsageError: It can't.
-    """
-    if is_remote(path):
-        return
-    above = os.path.dirname(os.path.abspath(path))
-    problem = None
-    if os.path.isdir(path):
-        problem = "it is a directory"
-    elif not os.path.isdir(above):
-        problem = f"there is no directory {above}"
-    elif not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
-        problem = f"nothing can be written into {above}"
-    if problem:
-        raise UsageError(f"--output={path} can't be written: {problem}; name another file.")
 
 
 def write(path: str, text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 from groundrows.pipeline.storage.files import delete, move, open_for_writing
 from groundrows.pipeline.storage.uris import is_remote
+from groundrows.schemas.errors import UsageError
 
 
 @contextmanager
@@ -38,3 +40,23 @@ def write_whole(path: str, data: bytes, half: str | None = None) -> None:
         return
     with written_whole(path, half) as file:
         file.write(data)
+
+
+def check_output(path: str) -> None:
+    """Find out before the work whether the local file that `--output` names can be written.
+
+    Raises:
+        UsageError: It can't.
+    """
+    if is_remote(path):
+        return
+    above = os.path.dirname(os.path.abspath(path))
+    problem = None
+    if os.path.isdir(path):
+        problem = "it is a directory"
+    elif not os.path.isdir(above):
+        problem = f"there is no directory {above}"
+    elif not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
+        problem = f"nothing can be written into {above}"
+    if problem:
+        raise UsageError(f"--output={path} can't be written: {problem}; name another file.")

@@ -1,0 +1,19 @@
+"""The kinds of files by name, which is also the end of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+from groundrows.pipeline.export.files import csv, jsonl, parquet, xlsx
+from groundrows.pipeline.export.sheet import Sheet
+
+Write = Callable[[Sheet, BinaryIO], int]
+"""Writes a sheet into an open file and returns the number of its rows."""
+
+WRITERS: dict[str, Write] = {
+    "csv": csv.write,
+    "xlsx": xlsx.write,
+    "parquet": parquet.write,
+    "jsonl": jsonl.write,
+}
