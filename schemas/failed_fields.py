@@ -30,10 +30,18 @@ def marked_as_text(text: str) -> str:
 
 
 def as_it_was(given: dict[str, object]) -> dict[str, object]:
-    """A record's fields without those that an export of failures added; any other record as it is."""
+    """A record's fields without those that an export of failures added; any other record as it is.
+
+    The export is a table, in which every record has the fields of all others: empty ones are left out.
+    """
     if FAILURE not in given:
         return given
-    return {name: _unmarked(value) for name, value in given.items() if name not in (FAILURE, ORIGIN, RECORD)}
+    added = (FAILURE, ORIGIN, RECORD)
+    return {
+        name: _unmarked(value)
+        for name, value in given.items()
+        if name not in added and value is not None and value != ""
+    }
 
 
 def _unmarked(value: object) -> object:

@@ -35,6 +35,7 @@ ROOMS = {
         "worker",
         "query",
         "report",
+        "export",
         "emulator",
     },
     "deploy": {*BELOW, "options", "run", "commands", "emulator"},
