@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from groundrows.schemas.errors import LedgerError, SetupError
+from groundrows.schemas.errors import LedgerError, LostWorkerError, SetupError
 from groundrows.schemas.wording import one_line, reason_of
 
 # Beam copies the error it passes on and writes the step into the copy's text.
@@ -20,6 +20,8 @@ def sentence_of(error: BaseException) -> str:
     cause = _unwrapped(error)
     if isinstance(cause, _TELLING):
         return one_line(cause)
+    if "Channel closed prematurely" in str(error):  # as Beam says it, in this mode and others
+        return str(LostWorkerError())
     where = f" at step '{found['step']}'" if found else ""
     said = _last_line(str(cause)) if _STEP.search(str(cause)) else one_line(reason_of(cause))
     if isinstance(cause, OSError) or "[Errno" in said:

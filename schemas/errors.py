@@ -11,6 +11,7 @@ holds a prompt, an answer, a fact or a secret, except for `CallError`, as it say
 
 from __future__ import annotations
 
+import signal
 from typing import Literal
 
 from groundrows.schemas.codes import RETRYABLE_CODES
@@ -147,6 +148,33 @@ class UndecodableError(GroundrowsError, ValueError):
 
 class NotReadableError(GroundrowsError, ValueError):
     """A response is not JSON, or not the JSON of the message it should be."""
+
+
+class LostWorkerError(GroundrowsError):
+    """A worker process is gone in the middle of a run.
+
+    Args:
+        code: Its exit code; where a signal ended it, that is the signal's number, negative or 128 beyond it.
+            None where nobody knows it.
+    """
+
+    def __init__(self, code: int | None = None) -> None:
+        super().__init__(code)
+        self.code = code
+
+    def __str__(self) -> str:
+        number = 0 if self.code is None else -self.code if self.code < 0 else self.code - 128
+        if self.code is not None and number != signal.SIGKILL:
+            return (
+                f"A worker process ended with exit code {self.code}; what it printed above says why, and the "
+                "same command run again takes it up where it is."
+            )
+        how = f" by signal {number}" if number else ""
+        return (
+            f"A worker process was killed{how}, most likely because memory ran out: give fewer "
+            "--direct_num_workers or a smaller --max_in_flight; the same command run again takes it up where "
+            "it is."
+        )
 
 
 class StoppedError(GroundrowsError):

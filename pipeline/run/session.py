@@ -8,6 +8,7 @@ graph was handed (`submit`).
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from typing import Any
 from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.options.service import Endpoint
-from groundrows.pipeline.run import accounting, preflight, progress, standing, stopping
+from groundrows.pipeline.run import accounting, preflight, progress, standing, stopping, worker_processes
 from groundrows.pipeline.run.examples import failure_examples
 from groundrows.pipeline.run.first_records import all_alike
 from groundrows.pipeline.run.graph import build
@@ -154,7 +155,9 @@ def _execute(run: Intended, settings: RunSettings) -> Any:
     build(run.pipeline, settings)
     tune_interpreter()
     shown = nullcontext() if run.options.quiet else progress.shown(lambda: _count(settings.source))
-    with shown, tracebacks_hidden(), stopping.stopped_first(shared.stop_calling):
+    tracebacks = bool(os.environ.get("GROUNDROWS_TRACEBACK"))
+    several = nullcontext() if run.processes == 1 else worker_processes.watched(show_tracebacks=tracebacks)
+    with shown, tracebacks_hidden(), stopping.stopped_first(shared.stop_calling), several:
         result = run.pipeline.run()
         result.wait_until_finish()
     return result

@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from groundrows.pipeline.sentences import sentence_of
-from groundrows.schemas.errors import LedgerError, RowError, SetupError
+from groundrows.schemas.errors import LedgerError, LostWorkerError, RowError, SetupError
 from groundrows.schemas.wording import one_line
 from tests.support.tools import is_one_sentence
 
@@ -119,6 +119,27 @@ def test_an_error_from_a_worker_in_a_process_of_its_own() -> None:
         "The run failed at step 'Step/inner': [Errno 28] No space left on device; see to that and run the "
         "same command again to go on."
     )
+
+
+def test_a_lost_worker_is_no_bug() -> None:
+    said = sentence_of(RuntimeError("Channel closed prematurely"))
+    assert is_one_sentence(said), said
+    assert "memory" in said
+    assert "report" not in said
+
+
+@pytest.mark.parametrize("code", [137, -9])
+def test_a_killed_worker_is_one_that_ran_out_of_memory(code: int) -> None:
+    said = str(LostWorkerError(code))
+    assert "killed by signal 9, most likely because memory ran out" in said
+
+
+@pytest.mark.parametrize("code", [1, 3, 139, -11])
+def test_a_worker_that_ended_by_itself_has_said_why(code: int) -> None:
+    said = str(LostWorkerError(code))
+    assert is_one_sentence(said), said
+    assert f"exit code {code}" in said
+    assert "memory" not in said
 
 
 def test_very_long_errors_are_cut() -> None:

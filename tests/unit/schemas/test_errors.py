@@ -13,6 +13,7 @@ from tests.support.paths import ROOT
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 ARGUMENTS = {
+    errors.LostWorkerError: (137,),
     errors.PortInUseError: ("port", 80),
     errors.RuleError: ("CODE", "a sentence"),
     errors.RecordError: ("CODE", "a sentence", "parse", "q", None),
