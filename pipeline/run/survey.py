@@ -15,7 +15,7 @@ from groundrows.schemas.service import service_of
 from groundrows.transforms.check import AnswerCheck, checks_of
 from groundrows.transforms.generate.calling.answered import AnsweredTurns, delivered_turns
 from groundrows.transforms.generate.calling.conversation import answer_text, request_after
-from groundrows.transforms.generate.calling.job import Job, claimed, look_up, next_job
+from groundrows.transforms.generate.calling.job import Job, claimed, look_up, next_job, stored_in
 from groundrows.transforms.generate.calling.outcomes import outcome_of
 from groundrows.transforms.generate.ledger.base import Ledger, entry_key, fingerprint
 from groundrows.transforms.generate.settings import CallSettings
@@ -152,11 +152,11 @@ class Surveyor:
                 if len(found.prompts) < PROMPTS_KEPT:
                     found.prompts.append(question.turns)
                 jobs.append(next_job(None, question, (), turns, self._calls))
-        calling, over = look_up(self._ledger, jobs, self._calls)
+        calling, over = look_up(stored_in(self._ledger), jobs, self._calls)
         found.stored_turns += sum(len(job.answers) for job in (*calling, *over))
         self._count_calls(calling)
         if self._checks is not None:
-            stored = look_up(self._ledger, unchecked, self._calls)
+            stored = look_up(stored_in(self._ledger), unchecked, self._calls)
             self._count_stored_checks([*calling, *over, *chain(*stored)], self._checks)
 
     def _count_calls(self, jobs: Sequence[Job]) -> None:
@@ -188,7 +188,7 @@ class Surveyor:
             for check in checks_of(outcome, self._citation_threshold, settings.service, settings.api_version)
             if isinstance(check, AnswerCheck)
         ]
-        missing, _ = look_up(self._ledger, checks, settings)
+        missing, _ = look_up(stored_in(self._ledger), checks, settings)
         claims = {job.key: job.question.question_id for job in missing}
         holders = self._scratch.claim("checks", claims)  # equal ones are asked once, under --share_identical
         self.found.checks += sum(holders[key] == answer_id for key, answer_id in claims.items())

@@ -183,7 +183,7 @@ def test_only_keys_of_its_own_are_used_and_only_claims_expire(
     lives = {name.decode(): client.ttl(name) for name in client.keys("*")}  # type: ignore[union-attr]
     assert lives.pop("theirs") == -1
     assert all(name.startswith("groundrows:") for name in lives)
-    assert lives[NAME] == lives["groundrows:ledger"] == lives["groundrows:budget:run"] == -1
+    assert lives[NAME] == lives["groundrows:ledger"] == lives["groundrows:budgets"] == -1
     assert 29 * 24 * 3600 < int(lives["groundrows:claims:run"]) <= 30 * 24 * 3600  # type: ignore[arg-type]
 
 
@@ -206,8 +206,30 @@ def test_giving_back_twice_by_one_token_gives_back_once(ledger: RedisLedger) -> 
     """As when the first reply is lost and the same is said again."""
     ledger.reserve("run", 10, 10)
     for _ in range(2):
-        ledger._give_back(keys=["groundrows:budget:run", "groundrows:given:token"], args=[4])
+        ledger._give_back(keys=["groundrows:budgets", "groundrows:given:token"], args=[4, "run"])
     assert ledger.reserve("run", 10, 10) == 4
+
+
+@pytest.mark.parametrize("gone", ["groundrows:budgets", "groundrows:ledger"])
+def test_a_budget_whose_count_is_gone_stops_the_run_and_the_next_one(
+    ledger: RedisLedger, redis_uri: str, client: redis.Redis, gone: str
+) -> None:
+    """As when the server evicts it: what is left must not be taken for a budget that nobody has used."""
+    assert ledger.reserve("run", 10, 8) == 8
+    client.delete(gone)
+    with pytest.raises(LedgerError, match="data was lost"):
+        ledger.reserve("run", 10, 8)
+    ledger.give_back("run", 8)
+    with pytest.raises(LedgerError, match="part of its data is gone"):
+        RedisLedger(redis_uri)
+
+
+def test_a_ledger_of_an_earlier_version_keeps_its_budgets(redis_uri: str, client: redis.Redis) -> None:
+    client.set("groundrows:ledger", "1 0123456789abcdef")
+    client.set("groundrows:budget:run", 7)
+    for left in (3, 0):
+        with closing(RedisLedger(redis_uri)) as opened:
+            assert opened.reserve("run", 10, 8) == left
 
 
 # -- a server that goes away ------------------------------------------------------------------------------

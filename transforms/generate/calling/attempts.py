@@ -16,9 +16,12 @@ from groundrows.transforms.generate.calling.budget import Budget
 from groundrows.transforms.generate.calling.gate import Gate, Halted
 from groundrows.transforms.generate.calling.halt import Halt
 from groundrows.transforms.generate.calling.retry import RetryPolicy
+from groundrows.transforms.generate.calling.rights import Right
 from groundrows.transforms.generate.clients.base import Call, Client, Reply
+from groundrows.transforms.generate.ledger.base import Entry
 
 _LOGGER = logging.getLogger(__name__)
+NOT_WANTED = "Another worker may have this question's message by now, so it was left to that."
 _SPENT = "The budget of --max_requests was spent before this question's turn."
 
 
@@ -94,15 +97,26 @@ class Attempts:
     waiting_to_retry: int = 0
 
     async def ask(
-        self, call: Call, line: Line, keep: Callable[[Success], Awaitable[None]]
-    ) -> Success | GaveUp:
+        self,
+        call: Call,
+        line: Line,
+        keep: Callable[[Success], Awaitable[None]],
+        right: Right | None = None,
+    ) -> Success | GaveUp | Entry:
         """Call until there is a response or no attempt is left.
+
+        An attempt leaves only while nobody else can be asking the same. That is looked at last, when the
+        attempt has its slot: it may have waited for that, or been stopped, for as long as it takes.
 
         Args:
             call: What to ask.
             line: The gate and the budget of the question's shard.
             keep: Stores the response. The call keeps its slot until this returns, so that no more than
                 `max_in_flight` responses can ever be lost to a kill.
+            right: The turn's right to be asked; None where nobody else can ask it.
+
+        Returns:
+            The response; or why there is none; or what another process had for an answer meanwhile.
         """
         attempts = 0
         codes: list[str] = []
@@ -110,10 +124,16 @@ class Attempts:
         last: CallError | None = None
         while True:
             try:
+                if right is not None and not right.is_sure() and (stored := await right.regain()) is not None:
+                    return stored
                 await line.gate.enter(retry=attempts > 0)
             except Halted:
                 return self._cut_short(last, attempts, codes)
             try:
+                if right is not None and not right.is_wanted():
+                    return GaveUp(CallError(NOT_ATTEMPTED, NOT_WANTED), True, attempts, tuple(codes[:-1]))
+                if right is not None and not right.is_sure():
+                    continue
                 too_late = time.monotonic() - first_at > self.policy.total_seconds
                 if too_late or not await self._pay(line):
                     return self._cut_short(last, attempts, codes)

@@ -35,6 +35,7 @@ from groundrows.transforms.generate.calling.job import (
     next_job,
     release,
 )
+from groundrows.transforms.generate.calling.leases import Leases
 from groundrows.transforms.generate.calling.outcomes import (
     failed,
     internal_error,
@@ -44,9 +45,10 @@ from groundrows.transforms.generate.calling.outcomes import (
     skipped,
 )
 from groundrows.transforms.generate.calling.retry import RetryPolicy
+from groundrows.transforms.generate.calling.rights import Right, Rights
 from groundrows.transforms.generate.clients.base import Call, Client
 from groundrows.transforms.generate.clients.open import open_client
-from groundrows.transforms.generate.ledger.base import Ledger
+from groundrows.transforms.generate.ledger.base import Entry, Ledger
 from groundrows.transforms.generate.ledger.uri import open_ledger
 from groundrows.transforms.generate.pacing.base import Pacer
 from groundrows.transforms.generate.pacing.open import open_pacer
@@ -67,6 +69,7 @@ class Engine:
     Attributes:
         done: Questions that have an outcome, for a display of progress.
         failed: Those of them that failed.
+        is_wanted: Whether a question of this origin is still this process's to ask; by default each is.
 
     Raises:
         SetupError: Credentials are missing.
@@ -88,16 +91,18 @@ class Engine:
         # that a finished call is followed by the next without asking Beam first.
         self._backlog = Backlog(2 * settings.max_in_flight + settings.batch_size)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="groundrows-ledger")
-        self._commit = GroupCommit(self.ledger.put_many, self._executor)
+        self._commit = GroupCommit(self._store, self._executor)
+        self._leases = Leases(self.ledger, settings.run_id)
+        self._rights = Rights(self._leases, self._executor, self._ledger_has_failed)
         self._slots = Slots(settings.max_in_flight)
         self._breaker = Breaker()
         self._lines: dict[int, Line] = {}
         self._budgets = Budgets(
             settings, self.ledger, self._executor, lambda reason: self.attempts.stop(reason)
         )
-        self._claims_failed = False
+        self.is_wanted: Callable[[str], bool] = lambda origin: True
+        self._ledger_failed = False
         self._ending = False
-        self._asking: dict[bytes, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._signalled = 0
         self._signalling = threading.Lock()
@@ -117,6 +122,7 @@ class Engine:
 
     async def _open(self, client_of: Callable[[CallSettings], Client]) -> Attempts:
         settings = self.settings
+        self._rights.start()
         return Attempts(
             client=client_of(settings),
             policy=RetryPolicy(settings.max_attempts, settings.retry_seconds, settings.backoff_seconds),
@@ -142,9 +148,18 @@ class Engine:
         basket.expect(len(batch))
         if self._ending:
             return
-        jobs = self._look_up(self._leave_out(batch, basket), basket)
+        kept = self._leave_out(batch, basket)
+        if not kept:
+            return
+        # First room, then leases: two processes would wait for ever for what each of them holds outside.
+        self._backlog.add(len(kept))
+        jobs: list[Job] = []
+        try:
+            jobs = self._look_up(kept, basket)
+        finally:
+            for _ in range(len(kept) - len(jobs)):
+                self._backlog.remove_one()
         if jobs:
-            self._backlog.add(len(jobs))
             self._loop.call_soon_threadsafe(self._start, jobs, basket, shard)
 
     def settle(self) -> None:
@@ -230,27 +245,35 @@ class Engine:
 
     def _claimed(self, questions: list[Question]) -> list[bool]:
         everything = [True] * len(questions)
-        if self._claims_failed:
+        if self._ledger_failed:
             return everything  # it need not fail, which may take its time, for every batch anew
         try:
             return claimed(self.ledger, self.settings.run_id, questions)
         except LedgerError as error:
-            self._claims_failed = True
             self._stop(error)
             return everything
 
     def _look_up(self, questions: Sequence[tuple[Any, Question, Delivered]], basket: Basket) -> list[Job]:
         """Deliver what the ledger answers; what is left must be called for."""
         jobs = [next_job(ticket, question, (), turns, self.settings) for ticket, question, turns in questions]
-        try:
-            calling, over = look_up(self.ledger, jobs, self.settings)
-        except LedgerError as error:
-            self._stop(error)
-            calling, over = jobs, []
+        calling, over = jobs, list[Job]()
+        if not self._ledger_failed:
+            try:
+                calling, over = look_up(self._find, jobs, self.settings)
+            except LedgerError as error:
+                self._stop(error)
         # A question is never paid for again to check its answer.
         for job in (*over, *(job for job in calling if job.is_delivered)):
             self._finish(basket, job, outcome_of(job, job.answers, None, (), 0))
         return [job for job in calling if not job.is_delivered]
+
+    def _find(self, jobs: Sequence[Job]) -> dict[bytes, Entry]:
+        """What is stored; what is not, and is to be called for, is leased where it is free."""
+        if self.halt.reason is not None:
+            return self.ledger.get_many([job.key for job in jobs])
+        stored = self._leases.take([job.hold for job in jobs if not job.is_delivered])
+        delivered = [job.key for job in jobs if job.is_delivered]
+        return {**stored, **self.ledger.get_many(delivered)} if delivered else stored
 
     def _finish(self, basket: Basket, job: Job, outcome: Outcome) -> None:
         with self._counting:
@@ -263,8 +286,9 @@ class Engine:
         self.failed += outcome.failure is not None
         basket.put(ticket, outcome)
 
-    def _stop(self, error: LedgerError | SetupError) -> None:
+    def _stop(self, error: LedgerError) -> None:
         """Stop calling, from whatever thread, before anything that is handed to the loop from now on."""
+        self._ledger_failed = True
         self._loop.call_soon_threadsafe(self.attempts.stop, str(error))
 
     # -- called on the loop --------------------------------------------------------------------------
@@ -304,13 +328,17 @@ class Engine:
         self._finish(basket, job, outcome)
 
     async def _release(self, question: Question) -> None:
-        if self._claims_failed:
+        if self._ledger_failed:
             return
         try:
             await self._in_executor(release, self.ledger, self.settings.run_id, question)
         except LedgerError as error:
-            self._claims_failed = True
-            self.attempts.stop(str(error))
+            self._ledger_has_failed(error)
+
+    def _ledger_has_failed(self, error: LedgerError) -> None:
+        """Without a ledger nothing may be called, and nothing is asked of it again but to keep what came."""
+        self._ledger_failed = True
+        self.attempts.stop(str(error))
 
     async def _ask_turns(self, job: Job, shard: int) -> Outcome:
         answers = job.answers
@@ -332,12 +360,12 @@ class Engine:
     async def _ask_turn(self, job: Job, shard: int) -> tuple[Answer, tuple[str, ...]] | GaveUp:
         """Ask a turn; a fault of our own costs one question too, and never the run."""
         try:
-            line = self._line(shard)
-            if self.settings.share_identical:
-                return await self._ask_shared(job, line)
-            return await self._ask(job, line)
-        except (LedgerError, SetupError) as error:
-            # Without a pace or a ledger nothing may be called.
+            return await self._ask(job, self._line(shard))
+        except LedgerError as error:
+            self._ledger_has_failed(error)
+            return not_attempted(str(error))
+        except SetupError as error:
+            # Without a pace nothing may be called.
             self.attempts.stop(str(error))
             return not_attempted(str(error))
         except Exception as error:
@@ -347,28 +375,29 @@ class Engine:
         async def keep(success: Success) -> None:
             await self._keep(job, success)
 
-        result = await self.attempts.ask(Call(job.request, job.question.user_context), line, keep)
+        right = Right(job.hold, self._leases, self._rights, lambda: self.is_wanted(job.question.origin))
+        answered = False
+        try:
+            result = await self.attempts.ask(Call(job.request, job.question.user_context), line, keep, right)
+            answered = not isinstance(result, GaveUp) and self.settings.ledger != "none"
+        finally:
+            await self._let_go(job, answered=answered)
         if isinstance(result, GaveUp):
             return result
-        answer = answer_of(job, result, self.settings, from_ledger=False)
-        return answer, result.retry_codes
+        retry_codes = result.retry_codes if isinstance(result, Success) else ()
+        answer = answer_of(job, result, self.settings, from_ledger=isinstance(result, Entry))
+        return answer, retry_codes
 
-    async def _ask_shared(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
-        """As `_ask`, but equal requests wait for the first of them and take its stored answer."""
-        while True:
-            while (first := self._asking.get(job.key)) is not None:
-                await first
-            stored = await self._in_executor(self.ledger.get_many, [job.key])
-            if job.key in stored:
-                return answer_of(job, stored[job.key], self.settings, from_ledger=True), ()
-            if job.key not in self._asking:
-                break
-        done = self._asking[job.key] = self._loop.create_future()
+    async def _let_go(self, job: Job, *, answered: bool) -> None:
         try:
-            return await self._ask(job, line)
-        finally:
-            del self._asking[job.key]
-            done.set_result(None)
+            # Of a ledger that has failed, or an engine that ends, all leases end together.
+            await self._rights.let_go(job.hold, answered=answered or self._ledger_failed or self._ending)
+        except LedgerError as error:
+            self._ledger_has_failed(error)
+
+    def _store(self, entries: Sequence[Entry]) -> Sequence[None]:
+        self.ledger.put_many(entries)
+        return [None] * len(entries)
 
     async def _keep(self, job: Job, success: Success) -> None:
         if self.settings.ledger == "none":
@@ -377,7 +406,7 @@ class Engine:
             await self._commit.put(entry_of(job, success))
         except LedgerError as error:
             # The answer is here and stays; but what can't be kept must not be paid for.
-            self.attempts.stop(str(error))
+            self._ledger_has_failed(error)
 
     def _let_none_out(self) -> None:
         self._ending = True
@@ -388,6 +417,7 @@ class Engine:
             _LOGGER.error("%s", self.halt.reason)
         for line in self._lines.values():
             line.gate.halt()
+        self._rights.halt()
 
     async def _close(self) -> None:
         self._let_none_out()
@@ -398,6 +428,7 @@ class Engine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._commit.flush()  # what has arrived is paid for
         await self._budgets.settle()
+        await self._rights.close(tell=not self._ledger_failed)
         async with AsyncExitStack() as closing:  # each of them, whatever becomes of the others
             closing.push_async_callback(self.attempts.client.close)
             for line in self._lines.values():

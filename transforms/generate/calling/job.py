@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groundrows.schemas.outcome import Answer
@@ -13,6 +13,7 @@ from groundrows.schemas.service import service_of
 from groundrows.transforms.generate.calling.answered import Delivered
 from groundrows.transforms.generate.calling.attempts import Success
 from groundrows.transforms.generate.calling.conversation import is_over, turn_request
+from groundrows.transforms.generate.calling.leases import Hold
 from groundrows.transforms.generate.ledger.base import Entry, Ledger, entry_key, fingerprint
 from groundrows.transforms.generate.settings import CallSettings
 
@@ -27,6 +28,7 @@ class Job:
         answers: The turns that the ledger holds, from the first on without a gap.
         request: The request of the turn to ask next; of the last one when nothing is left to ask.
         key: The ledger's key of that turn.
+        hold: Its hold on that key.
         delivered: Turns that an earlier run's rows already hold, with what is yet to be checked of each; they
             are asked only for the history.
     """
@@ -37,6 +39,7 @@ class Job:
     request: bytes
     key: bytes
     delivered: Delivered
+    hold: Hold = field(compare=False)
 
     @property
     def is_delivered(self) -> bool:
@@ -66,7 +69,7 @@ def next_job(
             user_context=question.user_context,
         ),
     )
-    return Job(ticket, question, answers, request, key, delivered)
+    return Job(ticket, question, answers, request, key, delivered, Hold(key))
 
 
 def _streamed(question: Question, settings: CallSettings) -> bool:
@@ -117,11 +120,20 @@ def release(ledger: Ledger, run_id: str, question: Question) -> None:
     ledger.release(run_id, {question_key(question): question.origin})
 
 
-def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tuple[list[Job], list[Job]]:
+Find = Callable[[Sequence[Job]], Mapping[bytes, Entry]]
+"""Looks up the next turns of jobs: the entries of those that are stored, by key."""
+
+
+def stored_in(ledger: Ledger) -> Find:
+    """Looks up what is stored, for who asks nothing."""
+    return lambda jobs: ledger.get_many([job.key for job in jobs])
+
+
+def look_up(find: Find, jobs: Sequence[Job], settings: CallSettings) -> tuple[list[Job], list[Job]]:
     """Find stored answers, a turn of the whole batch at a time.
 
     Args:
-        ledger: Where to look.
+        find: How to look.
         jobs: Jobs without answers.
         settings: How requests are made and named.
 
@@ -132,7 +144,7 @@ def look_up(ledger: Ledger, jobs: Sequence[Job], settings: CallSettings) -> tupl
     calling, over = [], []
     waiting = list(jobs)
     while waiting:
-        entries = ledger.get_many([job.key for job in waiting])
+        entries = find(waiting)
         going_on = []
         for job in waiting:
             entry = entries.get(job.key)

@@ -43,6 +43,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Leased:
+    """What became of questions that a process wants to ask; it holds a lease of every other one.
+
+    Attributes:
+        stored: The entries of those that have been answered, by key.
+        taken: The keys that another process holds, which is alive and about to ask them or asking them.
+    """
+
+    stored: Mapping[bytes, Entry]
+    taken: frozenset[bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSummary:
     """What a ledger holds for one model; sizes in bytes as stored."""
 
@@ -54,14 +67,38 @@ class ModelSummary:
 
 
 class Ledger(Protocol):
-    """A store of responses, claims and budgets. Methods block; each may be called from any thread."""
+    """A store of responses, leases, claims and budgets. Methods block; each may be called from any thread.
+
+    A claim says which record of a run was the first to ask a question, so that its repetitions are told from
+    it; it lasts as long as the run. A lease says which process is about to ask a question or asking it, over
+    all runs that share the ledger, so that no other pays for it too; it lasts as long as the process says
+    that it is alive. Such a process is a holder, and has a name: the run's, a slash, and something random.
+    """
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
         """The entries there are, by key."""
         ...
 
     def put_many(self, entries: Sequence[Entry]) -> None:
-        """Store entries; durable against the death of the process on return."""
+        """Store entries, and end their leases; durable against the death of the process on return."""
+        ...
+
+    def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
+        """Take leases of what has no entry and is not held by another, all of it in one step.
+
+        Args:
+            holder: Who asks; it counts as alive from now on for so many seconds, and all its leases last.
+            keys: Which questions.
+            seconds: How long.
+        """
+        ...
+
+    def renew(self, holder: str, seconds: float) -> bool:
+        """Let a holder be alive for so many seconds from now; False, and nothing done, when it is no more."""
+        ...
+
+    def end_leases(self, holder: str, keys: Sequence[bytes] | None = None) -> None:
+        """Let others ask: the questions of these keys, or, without keys, all that the holder has."""
         ...
 
     def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
@@ -87,7 +124,7 @@ class Ledger(Protocol):
         ...
 
     def forget_claims(self, run_id: str) -> None:
-        """Start a run's search for duplicates afresh."""
+        """Start a run's search for duplicates afresh, and end the leases of processes that it had."""
         ...
 
     def reserve(self, run_id: str, limit: int, count: int) -> int:
@@ -109,6 +146,11 @@ class Ledger(Protocol):
     def close(self) -> None:
         """Let go of files and connections."""
         ...
+
+
+def run_of(holder: str) -> str:
+    """The run that a holder of leases belongs to."""
+    return holder.rpartition("/")[0]
 
 
 def entry_key(question_id: str, turn_index: int, fingerprint: bytes) -> bytes:

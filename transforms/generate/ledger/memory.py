@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import uuid4
 
-from groundrows.transforms.generate.ledger.base import Entry, ModelSummary
+from groundrows.transforms.generate.ledger.base import Entry, Leased, ModelSummary
 
 
 class MemoryLedger:
@@ -30,6 +30,17 @@ class MemoryLedger:
         return {}
 
     def put_many(self, entries: Sequence[Entry]) -> None:
+        """Nothing is kept."""
+
+    def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
+        """Nobody else can ask this ledger, so that all of it is free."""
+        return Leased({}, frozenset())
+
+    def renew(self, holder: str, seconds: float) -> bool:
+        """Nobody else can have taken anything."""
+        return True
+
+    def end_leases(self, holder: str, keys: Sequence[bytes] | None = None) -> None:
         """Nothing is kept."""
 
     def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:

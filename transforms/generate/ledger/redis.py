@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from groundrows.schemas.errors import LedgerError, NoLedgerError
-from groundrows.transforms.generate.ledger.base import Entry, ModelSummary
+from groundrows.transforms.generate.ledger.base import Entry, Leased, ModelSummary, run_of
 from groundrows.transforms.generate.ledger.redis_entry import pack_entry, summary_of, unpack_entry
 from groundrows.transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
 
@@ -27,26 +27,73 @@ FORMAT_VERSION = 1
 # A server that restarts, or hands over to another, is waited for this long.
 PATIENCE_SECONDS = 30.0
 CLAIM_SECONDS = 30 * 24 * 3600
+# A lease ends with its holder; this bounds for how long one that was killed leaves it behind.
+_LEASE_KEPT_SECONDS = 30 * 24 * 3600
 
 _MARKER = "groundrows:ledger"
+_BUDGETS = "groundrows:budgets"
 _ENTRY = "groundrows:entry:"
+_LEASE_OF = "groundrows:lease:"
+_HOLDER = "groundrows:holder:"
 _PAGE = 500
 _BEGINNING = 512  # bytes of an entry that nearly always hold its model's name
 _T = TypeVar("_T")
 
-# A count is worth something only while it is part of the data that it was begun in.
+# The marker names the data; all budgets are one key that repeats it, so that no count can be lost by itself:
+# whoever finds the one without the other knows that. An earlier version had a key for each budget.
+_BEGIN = """
+local marker = redis.call('GET', KEYS[1])
+if not marker and redis.call('EXISTS', KEYS[2]) == 1 then return false end
+if not marker or string.match(marker, '^1 %x+$') then
+  marker = marker and marker .. ' budgets' or ARGV[1]
+  redis.call('SET', KEYS[1], marker)
+  redis.call('HSET', KEYS[2], '', marker)
+elseif string.match(marker, '^1 %x+ budgets$') and redis.call('HGET', KEYS[2], '') ~= marker then
+  return false
+end
+return marker
+"""
 _RESERVE = """
-if redis.call('GET', KEYS[2]) ~= ARGV[3] then return -1 end
-local taken = tonumber(redis.call('GET', KEYS[1]) or 0)
+if redis.call('GET', KEYS[2]) ~= ARGV[3] or redis.call('HGET', KEYS[1], '') ~= ARGV[3] then return -1 end
+local taken = tonumber(redis.call('HGET', KEYS[1], ARGV[4]) or redis.call('GET', KEYS[3]) or 0)
 local granted = math.max(0, math.min(tonumber(ARGV[2]), tonumber(ARGV[1]) - taken))
-redis.call('INCRBY', KEYS[1], granted)
+redis.call('HSET', KEYS[1], ARGV[4], string.format('%.0f', taken + granted))
 return granted
 """
 # KEYS[2] is new to each giving back: said again, because the first reply was lost, it does nothing.
 _GIVE_BACK = """
-if redis.call('SET', KEYS[2], 1, 'NX', 'EX', 3600) then
-  local taken = tonumber(redis.call('GET', KEYS[1]) or 0)
-  redis.call('SET', KEYS[1], string.format('%.0f', math.max(0, taken - tonumber(ARGV[1]))))
+local taken = redis.call('HGET', KEYS[1], ARGV[2])
+if taken and redis.call('SET', KEYS[2], 1, 'NX', 'EX', 3600) then
+  redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f', math.max(0, taken - tonumber(ARGV[1]))))
+end
+"""
+# A lease names its holder, and holds while that one's key is there. KEYS: the marker, the holder's key, the
+# run's holders, and an entry and a lease for each question. Returns for each: 0 leased, 1 stored, 2 taken.
+_LEASE = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end
+redis.call('SET', KEYS[2], 1, 'PX', ARGV[3])
+redis.call('SADD', KEYS[3], ARGV[2])
+redis.call('EXPIRE', KEYS[3], ARGV[4])
+local states = {}
+for i = 4, #KEYS, 2 do
+  local state = 0
+  if redis.call('EXISTS', KEYS[i]) == 1 then
+    state = 1
+  else
+    local other = redis.call('GET', KEYS[i + 1])
+    if other and other ~= ARGV[2] and redis.call('EXISTS', ARGV[5] .. other) == 1 then
+      state = 2
+    else
+      redis.call('SET', KEYS[i + 1], ARGV[2], 'EX', ARGV[4])
+    end
+  end
+  states[#states + 1] = state
+end
+return states
+"""
+_END_LEASES = """
+for _, key in ipairs(KEYS) do
+  if redis.call('GET', key) == ARGV[1] then redis.call('DEL', key) end
 end
 """
 # ARGV holds a key and the origin that lets go of it, in turns.
@@ -76,6 +123,7 @@ class RedisLedger:
         except ValueError as error:
             raise LedgerError(f"--ledger {error}.") from None
         self._patience = patience
+        self._gave_up = False
         self._redis: Any = Redis.from_url(
             uri,
             protocol=2,
@@ -86,21 +134,26 @@ class RedisLedger:
         self._reserve = self._redis.register_script(_RESERVE)
         self._give_back = self._redis.register_script(_GIVE_BACK)
         self._release = self._redis.register_script(_RELEASE)
+        self._lease = self._redis.register_script(_LEASE)
+        self._end_leases = self._redis.register_script(_END_LEASES)
         self._marker = self._open(read_only)
 
     def _open(self, read_only: bool) -> bytes:
         """Find the marker that names this ledger's data, or set it: the format and a random name."""
-        fresh = f"{FORMAT_VERSION} {uuid.uuid4().hex}"
+        fresh = f"{FORMAT_VERSION} {uuid.uuid4().hex} budgets"
 
-        def find() -> bytes:
-            if not read_only:
-                self._redis.set(_MARKER, fresh, nx=True)
-            found: bytes = self._redis.get(_MARKER) or b""
+        def find() -> bytes | None:
+            if read_only:
+                found: bytes | None = self._redis.get(_MARKER) or b""
+            else:
+                found = self._redis.register_script(_BEGIN)(keys=[_MARKER, _BUDGETS], args=[fresh])
             return found
 
         marker = self._talk(find, patience=0)
         if read_only and not marker:
             raise NoLedgerError(f"There is no ledger at {self._server}; check the address and the database.")
+        if marker is None:
+            raise self._error("a part of its data is gone, as when it evicts keys for want of memory")
         version = marker.partition(b" ")[0]
         if version != str(FORMAT_VERSION).encode():
             says = f"is of format {version.decode()}" if version.isdigit() else "is something else"
@@ -124,6 +177,37 @@ class RedisLedger:
             taken = [key for key, was_free in self._add(values).items() if not was_free]
             if taken:
                 self._replace({key: values[key] for key in taken})
+
+    def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
+        """See `Ledger.lease`. The time is the server's."""
+        stored = self.get_many(keys)
+        taken: set[bytes] = set()
+        for part in _parts([key for key in keys if key not in stored]):
+            names = [_MARKER, _HOLDER + holder, _holders_name(run_of(holder))]
+            names += [name for key in part for name in (_entry_name(key), _LEASE_OF + key.hex())]
+            rest: list[Any] = [self._marker, holder, round(seconds * 1000), _LEASE_KEPT_SECONDS, _HOLDER]
+            states = self._talk(partial(self._lease, keys=names, args=rest))
+            if states is None:
+                raise self._lost()
+            by_state: tuple[list[bytes], ...] = ([], [], [])
+            for key, state in zip(part, states, strict=True):
+                by_state[state].append(key)
+            stored.update(self.get_many(by_state[1]))
+            taken.update(by_state[2])
+        return Leased(stored, frozenset(taken))
+
+    def renew(self, holder: str, seconds: float) -> bool:
+        """See `Ledger.renew`."""
+        return bool(self._talk(lambda: self._redis.pexpire(_HOLDER + holder, round(seconds * 1000))))
+
+    def end_leases(self, holder: str, keys: Sequence[bytes] | None = None) -> None:
+        """See `Ledger.end_leases`. What a holder leaves behind without being named holds nobody up."""
+        if keys is None:
+            self._talk(lambda: self._redis.unlink(_HOLDER + holder))
+            return
+        for part in _parts(keys):
+            names = [_LEASE_OF + key.hex() for key in part]
+            self._talk(partial(self._end_leases, keys=names, args=[holder]))
 
     def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
         """See `Ledger.claim`. Claims are kept for 30 days after a run's last."""
@@ -155,20 +239,23 @@ class RedisLedger:
 
     def forget_claims(self, run_id: str) -> None:
         """See `Ledger.forget_claims`."""
-        self._talk(lambda: self._redis.unlink(_claims_name(run_id)))
+        name = _holders_name(run_id)
+        holders = [_HOLDER + each.decode() for each in self._talk(lambda: self._redis.smembers(name))]
+        self._talk(lambda: self._redis.unlink(_claims_name(run_id), name, *holders))
 
     def reserve(self, run_id: str, limit: int, count: int) -> int:
         """See `Ledger.reserve`. A reply that is lost on the way costs the budget what it granted."""
-        keys = [_budget_name(run_id), _MARKER]
-        granted = int(self._talk(lambda: self._reserve(keys=keys, args=[limit, count, self._marker])))
+        keys = [_BUDGETS, _MARKER, f"groundrows:budget:{run_id}"]
+        args: list[Any] = [limit, count, self._marker, run_id]
+        granted = int(self._talk(lambda: self._reserve(keys=keys, args=args)))
         if granted < 0:
             raise self._lost()
         return granted
 
     def give_back(self, run_id: str, count: int) -> None:
         """See `Ledger.give_back`."""
-        keys = [_budget_name(run_id), f"groundrows:given:{uuid.uuid4().hex}"]
-        self._talk(lambda: self._give_back(keys=keys, args=[count]))
+        keys = [_BUDGETS, f"groundrows:given:{uuid.uuid4().hex}"]
+        self._talk(lambda: self._give_back(keys=keys, args=[count, run_id]))
 
     def summary(self) -> list[ModelSummary]:
         """See `Ledger.summary`. While entries are being added, some may be counted twice."""
@@ -200,10 +287,13 @@ class RedisLedger:
             pipeline = self._redis.pipeline(transaction=False)
             for key, value in values.items():
                 pipeline.set(_entry_name(key), value, nx=True)
+            # Behind the entries: whoever finds no lease finds an entry.
+            pipeline.unlink(*(_LEASE_OF + key.hex() for key in values))
             replies: list[Any] = pipeline.execute()
             return replies
 
-        return {key: bool(reply) for key, reply in zip(values, self._talk(add), strict=True)}
+        *added, _ = self._talk(add)
+        return {key: bool(reply) for key, reply in zip(values, added, strict=True)}
 
     def _replace(self, values: Mapping[bytes, bytes]) -> None:
         there = self.get_many(list(values))
@@ -257,14 +347,20 @@ class RedisLedger:
     # -- trouble -------------------------------------------------------------------------------------
 
     def _talk(self, say: Callable[[], _T], patience: float | None = None) -> _T:
-        """Say something that may safely be said twice, again and again while the server is away."""
-        give_up = time.monotonic() + (self._patience if patience is None else patience)
+        """Say something that may safely be said twice, again and again while the server is away.
+
+        A server that stayed away for as long as that once is waited for no more.
+        """
+        if patience is None:
+            patience = 0 if self._gave_up else self._patience
+        give_up = time.monotonic() + patience
         pause = 0.1
         while True:
             try:
                 return say()
             except RedisError as error:
                 if not is_passing(error) or time.monotonic() + pause > give_up:
+                    self._gave_up = True
                     raise self._error(what_failed(error)) from None
             time.sleep(pause)
             pause = min(2.0, 2 * pause)
@@ -303,8 +399,8 @@ def _claims_name(run_id: str) -> str:
     return f"groundrows:claims:{run_id}"
 
 
-def _budget_name(run_id: str) -> str:
-    return f"groundrows:budget:{run_id}"
+def _holders_name(run_id: str) -> str:
+    return f"groundrows:holders:{run_id}"
 
 
 def _sum(so_far: ModelSummary | None, one: ModelSummary) -> ModelSummary:

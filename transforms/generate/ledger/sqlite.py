@@ -14,7 +14,7 @@ from typing import Any
 import zstandard
 
 from groundrows.schemas.errors import LedgerError, NoLedgerError
-from groundrows.transforms.generate.ledger.base import Entry, ModelSummary
+from groundrows.transforms.generate.ledger.base import Entry, Leased, ModelSummary, run_of
 from groundrows.transforms.generate.ledger.packing import pack, pack_many, unpack
 
 # "GRws": written into the file's header, so that somebody else's database is never taken for a ledger.
@@ -41,6 +41,15 @@ CREATE TABLE claims (
 ) WITHOUT ROWID;
 CREATE TABLE budgets (run_id TEXT PRIMARY KEY, reserved INTEGER NOT NULL) WITHOUT ROWID;
 """
+# Tables that came later. The format is the same: whoever does not know them does without, and what it stores
+# ends leases all the same.
+_LATER_TABLES = (
+    "CREATE TABLE IF NOT EXISTS holders"
+    " (holder TEXT PRIMARY KEY, run_id TEXT NOT NULL, alive_until REAL NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS leases (key BLOB PRIMARY KEY, holder TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TRIGGER IF NOT EXISTS answered AFTER INSERT ON responses"
+    " BEGIN DELETE FROM leases WHERE key = NEW.key; END",
+)
 _COLUMNS = "key, question_id, turn_index, model_id, attempts, latency_ms, asked_at, answered_at, response"
 # Columns that came later. The format is the same: whoever does not know them leaves them out.
 _LATER = {"first_part_ms": "REAL", "unread_json": "BLOB"}
@@ -101,24 +110,33 @@ class SqliteLedger:
                 ) from None
 
     def _select(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self._lock:
-            try:
-                return self._db.execute(sql, values).fetchall()
-            except sqlite3.Error as error:
-                raise LedgerError(
-                    f"The ledger {self._path} can't be read: {error}. Move it away to start a new one."
-                ) from None
+        with self._lock, self._reading():
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise LedgerError(
+                f"The ledger {self._path} can't be read: {error}. Move it away to start a new one."
+            ) from None
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
         """See `Ledger.get_many`."""
         found: dict[bytes, Entry] = {}
-        for start in range(0, len(keys), _MOST_PARAMETERS):
-            part = keys[start : start + _MOST_PARAMETERS]
-            marks = ",".join("?" * len(part))
-            for row in self._select(f"SELECT {self._columns} FROM responses WHERE key IN ({marks})", part):
-                entry = self._entry(row)
-                found[entry.key] = entry
+        for part in _parts(keys):
+            with self._lock, self._reading():
+                rows = self._rows(self._db, part)
+            found.update((entry.key, entry) for entry in map(self._entry, rows))
         return found
+
+    def _found(self, db: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        return {entry.key: entry for entry in map(self._entry, self._rows(db, keys))}
+
+    def _rows(self, db: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
+        marks = ",".join("?" * len(keys))
+        return db.execute(f"SELECT {self._columns} FROM responses WHERE key IN ({marks})", keys).fetchall()
 
     def put_many(self, entries: Sequence[Entry]) -> None:
         """See `Ledger.put_many`."""
@@ -146,6 +164,57 @@ class SqliteLedger:
             with self._transaction() as db:
                 _insert(db, _INSERT, rows)
 
+    def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
+        """See `Ledger.lease`. The time is the machine's, which all users of a file share."""
+        # Answered ones are looked up beforehand: a resumed run finds most of them, and need not write.
+        stored = self.get_many(keys)
+        wanted = [key for key in keys if key not in stored]
+        if not wanted:
+            return Leased(stored, frozenset())
+        taken: set[bytes] = set()
+        with self._transaction() as db:
+            now = time.time()
+            row = (holder, run_of(holder), now + seconds)
+            db.execute("INSERT OR REPLACE INTO holders VALUES (?,?,?)", row)
+            for part in _parts(wanted):
+                marks = ",".join("?" * len(part))
+                found = self._found(db, part)
+                stored.update(found)
+                taken.update(
+                    bytes(key)
+                    for (key,) in db.execute(
+                        f"SELECT key FROM leases NATURAL JOIN holders WHERE key IN ({marks})"
+                        " AND holder <> ? AND alive_until > ?",
+                        [*part, holder, now],
+                    )
+                )
+                _insert(
+                    db,
+                    "INSERT OR REPLACE INTO leases VALUES ",
+                    [(key, holder) for key in part if key not in found and key not in taken],
+                )
+        return Leased(stored, frozenset(taken))
+
+    def renew(self, holder: str, seconds: float) -> bool:
+        """See `Ledger.renew`."""
+        with self._failing() as db:
+            now = time.time()
+            done = db.execute(
+                "UPDATE holders SET alive_until = ? WHERE holder = ? AND alive_until > ?",
+                [now + seconds, holder, now],
+            )
+            return done.rowcount == 1
+
+    def end_leases(self, holder: str, keys: Sequence[bytes] | None = None) -> None:
+        """See `Ledger.end_leases`."""
+        with self._transaction() as db:
+            if keys is None:
+                db.execute("DELETE FROM leases WHERE holder = ?", [holder])
+                db.execute("DELETE FROM holders WHERE holder = ?", [holder])
+            else:
+                mine = [(key, holder) for key in keys]
+                db.executemany("DELETE FROM leases WHERE key = ? AND holder = ?", mine)
+
     def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
         """See `Ledger.claim`."""
         holders: dict[bytes, str] = {}
@@ -154,8 +223,7 @@ class SqliteLedger:
         with self._transaction() as db:
             rows = [(run_id, key, origin) for key, origin in claims.items()]
             _insert(db, "INSERT OR IGNORE INTO claims VALUES ", rows)
-            for start in range(0, len(keys), _MOST_PARAMETERS):
-                part = keys[start : start + _MOST_PARAMETERS]
+            for part in _parts(keys):
                 marks = ",".join("?" * len(part))
                 for key, origin in db.execute(
                     f"SELECT key, origin FROM claims WHERE run_id = ? AND key IN ({marks})", [run_id, *part]
@@ -175,6 +243,7 @@ class SqliteLedger:
         """See `Ledger.forget_claims`."""
         with self._transaction() as db:
             db.execute("DELETE FROM claims WHERE run_id = ?", [run_id])
+            db.execute("DELETE FROM holders WHERE run_id = ?", [run_id])
 
     def reserve(self, run_id: str, limit: int, count: int) -> int:
         """See `Ledger.reserve`."""
@@ -267,6 +336,11 @@ def _open_to_write(path: str) -> sqlite3.Connection:
                 db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             for column in _LATER.keys() - _columns_of(db):
                 db.execute(f"ALTER TABLE responses ADD COLUMN {column} {_LATER[column]}")
+            for statement in _LATER_TABLES:
+                db.execute(statement)
+            # What processes that were killed have left.
+            db.execute("DELETE FROM holders WHERE alive_until <= ?", [time.time()])
+            db.execute("DELETE FROM leases WHERE holder NOT IN (SELECT holder FROM holders)")
     except BaseException:
         db.close()
         raise
@@ -312,6 +386,11 @@ def _is_new(db: sqlite3.Connection) -> bool:
     if version != SCHEMA_VERSION:
         raise sqlite3.DatabaseError(f"its format is {version}, and this version reads {SCHEMA_VERSION}")
     return False
+
+
+def _parts(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(keys), _MOST_PARAMETERS):
+        yield keys[start : start + _MOST_PARAMETERS]
 
 
 def _insert(db: sqlite3.Connection, insert: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -18,6 +18,7 @@ from groundrows.transforms.generate.calling.job import (
     next_job,
     question_key,
     release,
+    stored_in,
 )
 from groundrows.transforms.generate.ledger.base import Entry, fingerprint
 from groundrows.transforms.generate.ledger.memory import MemoryLedger
@@ -63,9 +64,9 @@ def ledger(tmp_path):
 
 def test_a_conversation_calls_from_its_first_turn_that_is_not_stored(ledger) -> None:
     job = job_of(question('{"id": "a", "turns": ["one", "two", "three"]}'))
-    assert look_up(ledger, [job], SETTINGS) == ([job], [])
+    assert look_up(stored_in(ledger), [job], SETTINGS) == ([job], [])
     ledger.put_many([stored(job, "eins")])
-    (second,), over = look_up(ledger, [job], SETTINGS)
+    (second,), over = look_up(stored_in(ledger), [job], SETTINGS)
     assert over == []
     assert [(answer.turn_index, answer.attempts, answer.from_ledger) for answer in second.answers] == [
         (0, 2, True)
@@ -74,21 +75,21 @@ def test_a_conversation_calls_from_its_first_turn_that_is_not_stored(ledger) -> 
     assert second.key != job.key
     # A turn that is stored behind a gap is out of reach: its request would hold the missing answer.
     ledger.put_many([stored(second, "zwei")])
-    (third,), _ = look_up(ledger, [job], SETTINGS)
+    (third,), _ = look_up(stored_in(ledger), [job], SETTINGS)
     ledger.put_many([stored(third, "drei")])
-    calling, (done,) = look_up(ledger, [job], SETTINGS)
+    calling, (done,) = look_up(stored_in(ledger), [job], SETTINGS)
     assert calling == []
     assert [answer.turn_index for answer in done.answers] == [0, 1, 2]
     other_first = replace(stored(job, "uno"), key=job.key)
     ledger.put_many([other_first])
-    (again,), _ = look_up(ledger, [job], SETTINGS)
+    (again,), _ = look_up(stored_in(ledger), [job], SETTINGS)
     assert len(again.answers) == 1
 
 
 def test_a_stored_answer_without_a_candidate_ends_the_conversation(ledger) -> None:
     job = job_of(question('{"id": "a", "turns": ["one", "two"]}'))
     ledger.put_many([stored(job, None)])
-    calling, (done,) = look_up(ledger, [job], SETTINGS)
+    calling, (done,) = look_up(stored_in(ledger), [job], SETTINGS)
     assert calling == []
     assert len(done.answers) == 1
 
@@ -96,7 +97,7 @@ def test_a_stored_answer_without_a_candidate_ends_the_conversation(ledger) -> No
 def test_a_batch_is_sorted_into_what_calls_and_what_is_over(ledger) -> None:
     jobs = [job_of(question(f'{{"id": "{n}", "question": "Why {n}?"}}')) for n in range(5)]
     ledger.put_many([stored(job, "So.") for job in jobs[1::2]])
-    calling, over = look_up(ledger, jobs, SETTINGS)
+    calling, over = look_up(stored_in(ledger), jobs, SETTINGS)
     assert calling == jobs[::2]
     assert [job.question.question_id for job in over] == ["1", "3"]
 
