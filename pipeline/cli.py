@@ -88,7 +88,7 @@ def _command(arguments: list[str]) -> int:
 def _ended_by(error: BaseException, signals: list[int]) -> int:
     """Say what ended a command; returns the exit code."""
     if signals or isinstance(error, KeyboardInterrupt):
-        print(stopping.SENTENCE, file=sys.stderr)
+        print(stopping.said(), file=sys.stderr)
         return 1
     if isinstance(error, BrokenPipeError) and _nobody_reads():
         return 1

@@ -18,6 +18,7 @@ from groundrows.transforms.counters import (
     CHECKS,
     DUPLICATES,
     FAILED,
+    FROM_LEDGER,
     RECORDS,
     RECORDS_READ,
     RETRIES,
@@ -64,6 +65,7 @@ class Account:
         retries: Requests beyond a turn's first.
         retries_by_code: What was retried, by the code that made it necessary.
         failures_by_code: Failure rows by code.
+        from_ledger: Answers that an earlier run had stored, so that nothing was called for them.
         throttled_seconds: Time spent waiting for the pace, over all workers.
         rows: Rows written, by table.
         checks: The checks that follow answers.
@@ -81,6 +83,7 @@ class Account:
     throttled_seconds: int
     rows: Mapping[str, int]
     checks: CheckAccount = CheckAccount()
+    from_ledger: int = 0
 
     @property
     def outcomes(self) -> int:
@@ -121,6 +124,7 @@ def account(counters: Mapping[tuple[str, str], int], method: Method = "generate"
         failures_by_code=by_name(failures_by_code(RECORDS)),
         throttled_seconds=one(THROTTLED_SECONDS, calling),
         rows={table: one(table, ROWS) for table in TABLES},
+        from_ledger=one(FROM_LEDGER, calling),
         checks=(
             CheckAccount()
             if method == "check"

@@ -157,10 +157,23 @@ def _execute(run: Intended, settings: RunSettings) -> Any:
     shown = nullcontext() if run.options.quiet else progress.shown(lambda: _count(settings.source))
     tracebacks = bool(os.environ.get("GROUNDROWS_TRACEBACK"))
     several = nullcontext() if run.processes == 1 else worker_processes.watched(show_tracebacks=tracebacks)
-    with shown, tracebacks_hidden(), stopping.stopped_first(shared.stop_calling), several:
+    with (
+        shown,
+        tracebacks_hidden(),
+        stopping.stopped_first(shared.stop_calling, lambda: _stopped(settings.calls)),
+        several,
+    ):
         result = run.pipeline.run()
         result.wait_until_finish()
     return result
+
+
+def _stopped(calls: CallSettings) -> str:
+    """What to say of a run that a signal has stopped."""
+    stored = shared.stored(calls.method)
+    if stored is None:  # it had not begun, or other processes do the work
+        return stopping.SENTENCE
+    return stopping.NOTHING_STORED if calls.ledger == "none" else stopping.STORED.format(stored=stored)
 
 
 def _count(source: Source) -> int:

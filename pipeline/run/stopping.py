@@ -13,8 +13,17 @@ from contextlib import contextmanager
 from typing import Any
 
 SENTENCE = "Stopped; the same command run again takes it up where it is."
+STORED = (
+    "Stopped with {stored:,} new answers stored; the same command run again asks only what has no stored "
+    "answer yet."
+)
+NOTHING_STORED = (
+    "Stopped; there is no ledger that stores answers, so the same command run again asks them all."
+)
 WAITING = "Stopping when the calls that are out have ended, {calls} now; a second signal stops at once."
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# What a stopped command says at the end.
+_said = [SENTENCE]
 _stop_calling: list[Callable[[], int]] = []
 
 
@@ -26,10 +35,11 @@ def watched() -> Iterator[list[int]]:
         The signals that came: what arrives at the top may be the runner's copy of the interrupt.
     """
     came: list[int] = []
+    _said[0] = SENTENCE
 
     def stop(signum: int, frame: Any) -> None:
         if came:
-            os.write(2, f"{SENTENCE}\n".encode())
+            os.write(2, f"{said()}\n".encode())
             os._exit(1)
         came.append(signum)
         if calls := sum(stop_calling() for stop_calling in _stop_calling):
@@ -61,15 +71,26 @@ def handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
 
 
 @contextmanager
-def stopped_first(stop_calling: Callable[[], int]) -> Iterator[None]:
+def stopped_first(
+    stop_calling: Callable[[], int], sentence: Callable[[], str] = lambda: SENTENCE
+) -> Iterator[None]:
     """Have a signal stop the calling before it interrupts anything, as long as the block lasts.
 
     Args:
         stop_calling: Called from the signal's handler; it lets no more calls out, and returns for how many
             the end of the work will wait.
+        sentence: What to say in the end of what was interrupted; called once nothing goes on any more.
     """
     _stop_calling.append(stop_calling)
     try:
         yield
+    except BaseException:
+        _said[0] = sentence()
+        raise
     finally:
         _stop_calling.remove(stop_calling)
+
+
+def said() -> str:
+    """What became of a command that a signal stopped."""
+    return _said[0]

@@ -41,6 +41,7 @@ def run_json(
         "already_answered": account.already_answered,
         "calls": account.calls,
         "retries": account.retries,
+        "from_ledger": account.from_ledger,
         "retries_by_code": dict(account.retries_by_code),
         "failures_by_code": dict(account.failures_by_code),
         "rows": dict(account.rows),
@@ -72,6 +73,10 @@ def for_people(summary: Mapping[str, Any], output: str, examples: Sequence[Examp
         f"{summary['calls']:,} calls, {summary['retries']:,} of them retries,"
         f" in {summary['wall_seconds']:.1f} s",
     ]
+    if summary.get("from_ledger"):
+        lines.append(
+            f"{summary['from_ledger']:,} answers came from the ledger, where an earlier run stored them"
+        )
     if "replay" in summary:
         lines.insert(0, _replayed(summary["replay"]))
     if failures:

@@ -26,6 +26,7 @@ from groundrows.transforms.counters import (
     CALLS,
     CHECKS,
     FIRST_PART_MS,
+    FROM_LEDGER,
     LATENCY_MS,
     RECORDS,
     RETRIES,
@@ -126,6 +127,7 @@ class _Calling(beam.DoFn):
         self._retries_by_code = retries_by_code(namespace)
         self._calls = Metrics.counter(namespace, CALLS)
         self._retries = Metrics.counter(namespace, RETRIES)
+        self._from_ledger = Metrics.counter(namespace, FROM_LEDGER)
         self._latency = Metrics.distribution(namespace, LATENCY_MS)
         self._first_part = Metrics.distribution(namespace, FIRST_PART_MS)
         self._throttled = ThrottlingSignaler(namespace=namespace)
@@ -196,7 +198,9 @@ class _Calling(beam.DoFn):
             self._retries.inc()
             Metrics.counter(self._retries_by_code, code).inc()
         for answer in outcome.answers:
-            if not answer.from_ledger:
+            if answer.from_ledger:
+                self._from_ledger.inc()
+            else:
                 self._latency.update(round(answer.latency_ms))
                 if answer.first_part_ms is not None:
                     self._first_part.update(round(answer.first_part_ms))

@@ -22,7 +22,7 @@ from groundrows.pipeline.run import stopping
 from groundrows.schemas.errors import UsageError
 from tests.support.tools import Groundrows, is_one_sentence, prompts_of, rows, run_json, write_lines
 
-COMMANDS = ["run", "plan", "replay", "report", "sql", "ledger", "emulator", "completion"]
+COMMANDS = ["run", "plan", "replay", "report", "export", "sql", "ledger", "emulator", "completion"]
 GROUNDROWS = [sys.executable, "-c", "import sys; from groundrows.pipeline.cli import main; sys.exit(main())"]
 
 
@@ -338,13 +338,19 @@ def test_a_run_that_is_stopped_waits_for_what_is_out_and_is_taken_up(
         asked = prompts_of(log)
         assert IN_FLIGHT < len(asked) <= 2 * IN_FLIGHT
         assert (process.returncode, said[0]) == (1, "")
-        assert re.fullmatch(f"{WAITING}\n{re.escape(stopping.SENTENCE)}\n", said[1])
+        stopped = stopping.STORED.format(stored=len(asked))
+        assert is_one_sentence(stopped)
+        assert re.fullmatch(f"{WAITING}\n{re.escape(stopped)}\n", said[1])
         assert list(out.glob("*/*.avro")) == []
         assert not (out / "run.json").exists()
         run_id = json.loads((out / ".run.json").read_text())["run_id"]
 
-        assert Groundrows(capsys, "--service=emulator")("run", *always, "--quiet").code == 0
+        resumed = Groundrows(capsys, "--service=emulator")("run", *always)
+        assert resumed.code == 0
+    told = f"{len(asked)} answers came from the ledger, where an earlier run stored them"
+    assert told in resumed.out.splitlines()
     run = run_json(out)
+    assert run["from_ledger"] == len(asked)
     assert (run["run_id"], run["answered"], run["balanced"]) == (run_id, count, True)
     assert (run["calls"], run["failed"]) == (count - len(asked), 0)
     # Nothing was asked twice.
@@ -374,5 +380,5 @@ def test_without_a_ledger_nothing_is_waited_for(tmp_path: Path) -> None:
     with under_way(*flags, "--ledger=none") as process:
         until_asked(log, 1)
         process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=40) == ("", f"{stopping.SENTENCE}\n")
+        assert process.communicate(timeout=40) == ("", f"{stopping.NOTHING_STORED}\n")
     assert process.returncode == 1

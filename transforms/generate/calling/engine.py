@@ -70,6 +70,7 @@ class Engine:
         done: Questions that have an outcome, for a display of progress.
         failed: Those of them that failed.
         is_wanted: Whether a question of this origin is still this process's to ask; by default each is.
+        stored: Answers that this engine has put into the ledger.
 
     Raises:
         SetupError: Credentials are missing.
@@ -109,6 +110,7 @@ class Engine:
         self._unchecked = 0
         self._counting = threading.Lock()
         self.done = 0
+        self.stored = 0
         self.failed = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="groundrows-calls", daemon=True)
@@ -404,6 +406,7 @@ class Engine:
             return
         try:
             await self._commit.put(entry_of(job, success))
+            self.stored += 1
         except LedgerError as error:
             # The answer is here and stays; but what can't be kept must not be paid for.
             self._ledger_has_failed(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from groundrows.schemas.service import Method
 from groundrows.transforms.generate.calling.engine import Engine
 from groundrows.transforms.generate.clients.base import Client
 from groundrows.transforms.generate.pacing.base import Pacer
@@ -13,6 +14,8 @@ from groundrows.transforms.generate.settings import CallSettings
 _lock = threading.Lock()
 _engines: dict[object, Engine] = {}
 _users: dict[Engine, int] = {}
+# Those that a signal stopped, for what is said of them at the end.
+_stopped: list[Engine] = []
 
 ClientOf = Callable[[CallSettings], Client]
 PacerOf = Callable[[CallSettings], Pacer]
@@ -64,4 +67,11 @@ def stop_calling() -> int:
     Returns:
         How many calls will be waited for.
     """
+    _stopped.extend(running())
     return sum(engine.stop_calling() for engine in running())
+
+
+def stored(method: Method) -> int | None:
+    """Answers that engines of this method had stored when they ended; None before `stop_calling`."""
+    ended = [engine.stored for engine in _stopped if engine.settings.method == method]
+    return sum(ended) if ended else None

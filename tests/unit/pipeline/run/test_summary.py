@@ -23,6 +23,7 @@ CONTRACT = {
     "balanced",
     "calls",
     "retries",
+    "from_ledger",
     "rows",
     "failures_by_code",
     "run_id",
