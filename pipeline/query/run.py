@@ -29,7 +29,7 @@ from groundrows.schemas.wording import reason_of
 
 # Rows decoded at once, texts and all; an answer may be megabytes.
 BATCH_ROWS = 1_024
-MEMORY = "512MB"
+MEMORY = "384MB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,8 @@ def empty(table: str, folder: str) -> RowsFile:
 
 def scan(file: RowsFile) -> pl.LazyFrame:
     """A file's rows; figures that are none, NaN and the infinite, are null."""
+    # Or polars gathers a hundred thousand rows, whatever they hold, before it looks at any.
+    pl.Config.set_streaming_chunk_size(BATCH_ROWS)
     rows = format_of(file.path).scan(file.path, BATCH_ROWS)
     kinds = rows.collect_schema()
     return rows.with_columns(finite(pl.col(name)) for name, kind in kinds.items() if kind.is_float())

@@ -263,16 +263,18 @@ class Sources:
     top: list[Source]
 
 
-_CITED = f"""
-    SELECT key, uri, title, document_id,
+# Of those that are cited equally often, which may be all, so many are put in order by their names.
+_CANDIDATES = 1_000
+_NAMED = f"""
+    SELECT key, chunk_index, uri, title,
       CASE WHEN domain != '' THEN domain
         WHEN host != '' AND host != '{REDIRECT}' THEN host
         WHEN host = '{REDIRECT}' AND title != '' THEN title END AS site,
       CASE WHEN document_id != '' THEN document_id WHEN host = '{REDIRECT}' AND title != '' THEN title
         WHEN uri != '' THEN uri WHEN title != '' THEN title END AS document
     FROM (SELECT *, lower(regexp_extract(uri, '^https?://([^/?#:]+)', 1)) AS host FROM support_chunks)
-    JOIN (SELECT key, chunk_index FROM claim_supports WHERE chunk_index IS NOT NULL) USING (key, chunk_index)
 """
+_CITED = "SELECT key, chunk_index FROM claim_supports WHERE chunk_index IS NOT NULL"
 
 
 def sources(db: Db) -> tuple[Sources, Sources]:
@@ -281,15 +283,6 @@ def sources(db: Db) -> tuple[Sources, Sources]:
     A site is `domain`, else the URI's host, else the title of a link of Google Search's, which is the site's
     name as a rule. A document is `document_id`, else the URI, else the title.
     """
-    # Both at once: the join is the most that a report has to do.
-    db.execute(
-        f"""
-        CREATE OR REPLACE TEMP TABLE cited AS
-        SELECT site, document, any_value(title) AS title, any_value(uri) AS uri,
-          count(*) AS citations, count(DISTINCT key) AS answers
-        FROM ({_CITED}) GROUP BY GROUPING SETS ((site), (document))
-        """
-    )
     return (
         _top(db, "site", "site, NULL"),
         _top(
@@ -301,11 +294,30 @@ def sources(db: Db) -> tuple[Sources, Sources]:
 
 
 def _top(db: Db, by: str, name_and_uri: str) -> Sources:
-    count = _row(db, f"SELECT count({by}) FROM cited")[0]
+    # Numbers stand for the names, which are many and long, while citations are counted; and counting an
+    # answer once by grouping takes less memory than by DISTINCT.
+    db.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE cited AS
+        SELECT id, sum(citations)::BIGINT AS citations, count(*) AS answers FROM (
+          SELECT hash({by}) AS id, key, count(*) AS citations
+          FROM ({_NAMED}) JOIN ({_CITED}) USING (key, chunk_index) WHERE {by} IS NOT NULL GROUP BY ALL
+        ) GROUP BY id
+        """
+    )
+    count = _row(db, "SELECT count(*) FROM cited")[0]
     rows = db.execute(
-        f"SELECT {name_and_uri}, citations, answers FROM cited WHERE {by} IS NOT NULL "
-        f"ORDER BY citations DESC, {by} LIMIT {TOP_SOURCES}"
+        f"""
+        SELECT {name_and_uri}, citations, answers FROM (
+          SELECT {by}, any_value(title) AS title, any_value(uri) AS uri,
+            any_value(citations) AS citations, any_value(answers) AS answers
+          FROM ({_NAMED}) AS named
+          JOIN (FROM cited ORDER BY citations DESC, id LIMIT {_CANDIDATES}) AS most ON hash({by}) = most.id
+          GROUP BY {by}
+        ) ORDER BY citations DESC, {by} LIMIT {TOP_SOURCES}
+        """
     ).fetchall()
+    db.execute("DROP TABLE cited")
     return Sources(count, [Source(*row) for row in rows])
 
 

@@ -18,6 +18,8 @@ import polars as pl
 from groundrows.pipeline.query.run import Run, empty, finite, readable, scan
 from groundrows.pipeline.storage.row_formats.known import format_of
 
+# Rows that wait in memory to be written as one piece.
+GROUP_ROWS = 8_192
 PROMPT_CHARACTERS = 240
 
 # What tells an answer from all others: of a question that a run asked twice the ids are the same.
@@ -141,7 +143,9 @@ def narrow(db: duckdb.DuckDBPyConnection, run: Run, schema: str, folder: str) ->
             with readable(file):
                 format_of(file.path).check_whole(file.path)
                 rows = scan(file)
-                rows.select(columns(rows.collect_schema().names())).sink_parquet(narrowed, compression="lz4")
+                rows.select(columns(rows.collect_schema().names())).sink_parquet(
+                    narrowed, compression="lz4", row_group_size=GROUP_ROWS
+                )
         pattern = os.path.join(folder, f"{schema}-{table}-*.parquet").replace("'", "''")
         db.execute(f"CREATE VIEW {schema}.{table} AS SELECT * FROM read_parquet('{pattern}')")
 
@@ -164,5 +168,9 @@ def whole_rows(
             there = set(rows.collect_schema().names())
             chosen = [pl.col(name) if name in there else pl.lit(None).alias(name) for name in columns]
             narrowed = rows.filter(key(*key_columns).is_in(wanted.implode()))
-            found += narrowed.select(key(*key_columns).alias("key"), *chosen).collect().to_dicts()
+            found += (
+                narrowed.select(key(*key_columns).alias("key"), *chosen)
+                .collect(engine="streaming")
+                .to_dicts()
+            )
     return found
