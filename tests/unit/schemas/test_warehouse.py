@@ -108,13 +108,22 @@ def test_tables_are_within_bigquery_s_limits(table: str) -> None:
     json.dumps(found)
 
 
+TIMES = {
+    "answers": "answered_at",
+    "support_chunks": "answered_at",
+    "claim_supports": "answered_at",
+    "grounding_checks": "checked_at",
+    "failures": "failed_at",
+}
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_layout(table: str) -> None:
     layout, by_name = (
         table_layout(table),
         {column["name"]: column for column in table_schema(table)["fields"]},
     )
-    expected = {"failures": "failed_at", "grounding_checks": "checked_at"}.get(table, "answered_at")
+    expected = TIMES.get(table, TABLES[table].time_column)
     assert layout["timePartitioning"] == {"type": "DAY", "field": expected}
     assert (by_name[expected]["type"], by_name[expected]["mode"]) == ("TIMESTAMP", "REQUIRED")
     assert by_name[layout["clustering"]["fields"][0]]["type"] == "STRING"
