@@ -33,6 +33,11 @@ def make_question(text: str | Sequence[str], origin: str | None = None, **fields
     return parse_question(Record(json.dumps(record).encode(), origin or turns[0]), RecordSettings())
 
 
+def questions(count: int, prefix: str = "q") -> list[Question]:
+    """So many questions of one turn, which differ in their number."""
+    return [make_question(f"{prefix}{number}") for number in range(count)]
+
+
 def make_check(answer: str, facts: Sequence[str] = (), question_id: str = "q") -> Question:
     """The question of whether facts support an answer."""
     message = request_class("v1", "check")(

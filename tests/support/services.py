@@ -151,6 +151,9 @@ class Queue(NamedTuple):
     subscription: str
 
 
+ACK_SECONDS = 10
+
+
 @dataclass
 class PubSub:
     """A running Pub/Sub emulator.
@@ -172,7 +175,7 @@ class PubSub:
         name = uuid.uuid4().hex
         queue = Queue(f"projects/demo-project/topics/t{name}", f"projects/demo-project/subscriptions/s{name}")
         self.publisher.create_topic(name=queue.topic)
-        settings.setdefault("ack_deadline_seconds", 10)
+        settings.setdefault("ack_deadline_seconds", ACK_SECONDS)
         self.subscriber.create_subscription(
             request={"name": queue.subscription, "topic": queue.topic, **settings}
         )
@@ -182,6 +185,17 @@ class PubSub:
         """Publish messages; returns their ids once the server has them all."""
         sent = [self.publisher.publish(queue.topic, body, **attributes) for body in bodies]
         return [each.result(START_SECONDS) for each in sent]
+
+    def coming_again(self, queue: Queue) -> list[Any]:
+        """The messages that come back because nobody acknowledged them; asks for as long as it may take.
+
+        The subscription's deadline for an acknowledgement is the 10 seconds of `new_queue`, which is also the
+        least that Pub/Sub takes. The first message ends the wait.
+        """
+        limit = time.monotonic() + ACK_SECONDS + 1
+        while not (found := self.waiting(queue)) and time.monotonic() < limit:
+            pass
+        return found
 
     def waiting(self, queue: Queue) -> list[Any]:
         """The messages that can be had right now, taken and acknowledged."""

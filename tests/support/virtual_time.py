@@ -27,10 +27,14 @@ class _Selector(selectors.DefaultSelector):
         return ready
 
 
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """The loop of `run_virtually`."""
+
+
 def run_virtually(main: Coroutine[Any, Any, T], monkeypatch: pytest.MonkeyPatch) -> T:
     """Run a coroutine on a loop of its own in virtual time, `time.monotonic` included."""
     selector = _Selector()
-    loop = asyncio.SelectorEventLoop(selector)
+    loop = VirtualLoop(selector)
     with monkeypatch.context() as patch:
         patch.setattr(loop, "time", lambda: selector.now)
         patch.setattr(time, "monotonic", lambda: selector.now)

@@ -19,6 +19,7 @@ from tests.support.engines import (
     engine_for,
     make_question,
     make_settings,
+    questions,
     read_log,
     response,
     text_of,
@@ -29,10 +30,6 @@ SECONDS = 20
 
 def texts_of(outcome):
     return [text_of(answer.response) for answer in outcome.answers]
-
-
-def questions(count, prefix="q"):
-    return [make_question(f"{prefix}{number}") for number in range(count)]
 
 
 def test_each_question_gets_its_own_answer():

@@ -23,17 +23,13 @@ from tests.support.engines import (
     ask,
     codes_of,
     engine_for,
-    make_question,
     make_settings,
+    questions,
     read_log,
     response,
 )
 
 SECONDS = 20
-
-
-def questions(count, prefix="q"):
-    return [make_question(f"{prefix}{number}") for number in range(count)]
 
 
 def checked(outcomes, *codes):

@@ -103,8 +103,7 @@ def test_every_message_ends_as_rows_and_is_acknowledged(pubsub, work, server, ca
     told = pubsub.waiting(failures)
     assert sorted(message.data for message in told) == sorted(broken)
     assert {message.attributes["code"] for message in told} == {row["code"] for row in rows(out, "failures")}
-    time.sleep(11)  # longer than anything not acknowledged is kept from others
-    assert pubsub.waiting(queue) == []
+    assert pubsub.coming_again(queue) == []
     assert shared.running() == []
     left = set(threading.enumerate()) - before
     assert not [thread for thread in left if thread.name.startswith("groundrows")]
@@ -465,8 +464,7 @@ def test_with_exactly_once_delivery_a_stale_acknowledgement_spoils_no_other(pubs
         # What is permanent is not tried again.
         assert time.monotonic() - began < ACK_WAITS_SECONDS[0]
         subscription.keep(stale)
-    time.sleep(11)
-    assert pubsub.waiting(queue) == []
+    assert pubsub.coming_again(queue) == []
 
 
 def refused(*flags: str) -> str:

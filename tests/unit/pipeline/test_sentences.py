@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from groundrows.pipeline.sentences import sentence_of
 from groundrows.schemas.errors import LedgerError, LostWorkerError, RowError, SetupError
 from groundrows.schemas.wording import one_line
+from tests.support.failing_steps import disk_full, raised_by, raised_in_a_run
 from tests.support.tools import is_one_sentence
-
-
-class _Fail(beam.DoFn):
-    def __init__(self, fail: Callable[[], None]) -> None:
-        self._fail = fail
-
-    def process(self, number: int) -> Iterator[int]:
-        self._fail()
-        yield number
 
 
 def no_file() -> None:
     Path("/nowhere/at all").read_bytes()
-
-
-def disk_full() -> None:
-    with open("/dev/full", "w") as file:
-        file.write("x")
 
 
 def bad_row() -> None:
@@ -59,28 +43,6 @@ def ledger() -> None:
 
 def setup() -> None:
     raise SetupError("Credentials are missing; get some.")
-
-
-def raised_by(fail: Callable[[], None]) -> BaseException:
-    try:
-        fail()
-    except Exception as error:
-        return error
-    raise AssertionError("it did not fail")
-
-
-def raised_in_a_run(fail: Callable[[], None], *flags: str) -> BaseException:
-    def run() -> None:
-        pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(list(flags)))
-        _ = (
-            pipeline
-            | beam.Create([1])
-            | "Outer" >> beam.Map(lambda n: n)
-            | "Step/inner" >> beam.ParDo(_Fail(fail))
-        )
-        pipeline.run().wait_until_finish()
-
-    return raised_by(run)
 
 
 WORDS = [
@@ -111,14 +73,6 @@ def test_an_error_that_the_runner_wrapped(fail: Callable[[], None], words: str) 
     assert "while running" not in said
     if fail not in (ledger, setup):
         assert said.startswith("The run failed at step 'Step/inner': ")
-
-
-def test_an_error_from_a_worker_in_a_process_of_its_own() -> None:
-    two = ["--direct_running_mode=multi_processing", "--direct_num_workers=1"]
-    assert sentence_of(raised_in_a_run(disk_full, *two)) == (
-        "The run failed at step 'Step/inner': [Errno 28] No space left on device; see to that and run the "
-        "same command again to go on."
-    )
 
 
 def test_a_lost_worker_is_no_bug() -> None:

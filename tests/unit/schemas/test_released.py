@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -62,9 +60,6 @@ def test_tables_of_a_released_version_take_rows_of_today(version: str, table: st
     there = columns(fastavro.parse_schema(copy.deepcopy(dict(released()[version][table]))))
     ours = columns(fastavro.parse_schema(copy.deepcopy(dict(current()[table]))))
     assert {column["name"] for column in merged(there, ours)} == {column["name"] for column in ours}
-
-
-# -- the rules ---------------------------------------------------------------------------------------------
 
 
 def field(schema: Any, *names: str) -> Any:
@@ -164,9 +159,6 @@ def test_what_may_change() -> None:
     assert problems(current(), new) == []
 
 
-# -- releasing ---------------------------------------------------------------------------------------------
-
-
 def test_releasing(tmp_path: Path) -> None:
     assert released(tmp_path) == {}
     for version in ("0.10.0", "0.9.1", "0.9.1"):
@@ -201,11 +193,3 @@ def test_a_release_that_breaks_an_earlier_one_is_refused(tmp_path: Path) -> None
 def test_what_is_no_version(version: str, tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="is no version"):
         release(version, tmp_path)
-
-
-def test_the_command() -> None:
-    command = [sys.executable, "-m", "groundrows.schemas.released"]
-    for arguments in ([], ["x"], ["1.0.0", "1.0.0"]):
-        done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1

@@ -4,77 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from datetime import UTC, datetime
 from typing import Any
 
-import apache_beam as beam
 import pytest
-from apache_beam.metrics import MetricsFilter
-from apache_beam.testing.util import assert_that
 
-from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.schemas.discoveryengine.messages import request_class, response_class
-from groundrows.schemas.outcome import Answer, Failure, Outcome
-from groundrows.schemas.question import Question
-from groundrows.schemas.rows import FailureRow, GroundingCheckRow
-from groundrows.transforms.check import CHECKED, REFUSED, AnswerCheck, CheckAnswers, checks_of
+from groundrows.schemas.outcome import Failure, Outcome
+from groundrows.transforms.check import AnswerCheck, CheckAnswers, checks_of
 from groundrows.transforms.rows.flatten import FlattenSettings, flatten
-from groundrows.transforms.rows.flatten_checks import FlattenChecks
+from tests.support.checked_answers import IRON, TIN, answered, asked, candidate_of, response_with
 from tests.support.engines import make_settings
-
-NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
-TIN, IRON = "Tin melts at 232 degrees.", "Iron boils at 2862 degrees."
-
-
-def asked(question_id: str = "q1", **changes: Any) -> Question:
-    message = request_class("v1")()
-    message.contents.add(role="user").parts.add(text="When do metals melt?")
-    question = Question(
-        question_id=question_id,
-        turns=("When do metals melt?", "And lead?"),
-        request=message.SerializeToString(deterministic=True),
-        api_version="v1",
-        user_context=None,
-        metadata='{"team": "metals"}',
-        record=b'{"question": "When do metals melt?"}',
-        origin=f"metals.jsonl:{question_id}",
-        history=("yesterday: UNAVAILABLE",),
-    )
-    return dataclasses.replace(question, **changes)
-
-
-def candidate_of(message: Any, text: str = f"{TIN} {IRON}", chunks: tuple[str, ...] = (TIN, IRON)) -> Any:
-    candidate = message.candidates.add()
-    candidate.content.parts.add(text=text)
-    for chunk in chunks:
-        candidate.grounding_metadata.support_chunks.add(chunk_text=chunk)
-    return candidate
-
-
-def response_with(**fields: Any) -> Any:
-    message = response_class("v1")()
-    candidate_of(message, **fields)
-    return message
-
-
-def answered(*responses: Any, question: Question | None = None, failure: Failure | None = None) -> Outcome:
-    question = question or asked()
-    answers = tuple(
-        Answer(
-            turn_index=turn,
-            request=question.request,
-            response=message if isinstance(message, bytes) else message.SerializeToString(),
-            api_version="v1",
-            streamed=False,
-            attempts=1,
-            latency_ms=1.0,
-            asked_at=NOON,
-            answered_at=NOON,
-            from_ledger=False,
-        )
-        for turn, message in enumerate(responses)
-    )
-    return Outcome(question, answers, failure, None, (), len(answers))
 
 
 def only_check(outcome: Outcome, threshold: float | None = None) -> AnswerCheck:
@@ -216,67 +155,3 @@ def test_what_was_skipped_is_not_checked() -> None:
 def test_settings_of_another_method_are_refused() -> None:
     with pytest.raises(ValueError, match="generate: to check answers it must be check"):
         CheckAnswers(make_settings())
-
-
-# With the emulator
-
-
-def counted(result: Any) -> dict[str, int]:
-    counters = result.metrics().query(MetricsFilter())["counters"]
-    found = {f"{c.key.metric.namespace}/{c.key.metric.name}": c.committed for c in counters}
-    return {name: count for name, count in found.items() if count}
-
-
-def check_of_rows(rows: list[Any]) -> None:
-    checks = [row for row in rows if isinstance(row, GroundingCheckRow)]
-    failures = [row for row in rows if isinstance(row, FailureRow)]
-    by_place = {
-        (row.question_id, row.turn_index, row.candidate_index, row.claim_index): row for row in checks
-    }
-    assert len(by_place) == len(checks)
-    assert {place for place in by_place if place[3] is not None} == {
-        ("q1", 0, 0, 0), ("q1", 0, 0, 1), ("q1", 1, 0, 0), ("q2", 0, 0, 0), ("q2", 0, 1, 0)
-    }  # fmt: skip
-    assert [cited.chunk_index for cited in by_place["q1", 0, 0, 1].citations] == [2]
-    assert by_place["q2", 0, 1, 0].claim_text == IRON
-    assert {row.support_score for row in checks} == {1.0}
-    assert [(row.question_id, row.stage, row.code) for row in failures] == [("q3", "check", "FACT_TOO_LONG")]
-
-
-@pytest.mark.parametrize(
-    "how",
-    [{}, {"rate_limiter": "sharded", "pacing_shards": 2, "requests_per_minute": 1e6}],
-    ids=["local", "sharded"],
-)
-def test_answers_become_rows_of_checks_and_all_of_them_are_counted(how: dict[str, Any]) -> None:
-    two = response_class("v1")()
-    for index, text in enumerate((TIN, IRON)):
-        candidate_of(two, text).index = index
-    outcomes = [
-        answered(response_with(chunks=(TIN, "", IRON)), response_with(text=TIN)),
-        answered(two, question=asked("q2")),
-        answered(response_with(chunks=("x" * 10_001,)), question=asked("q3")),
-        answered(response_with(chunks=()), question=asked("q4")),
-    ]
-    with running_emulator("--port=0") as emulator:
-        pipeline = beam.Pipeline()
-        checks = (
-            pipeline
-            | beam.Create(outcomes)
-            | CheckAnswers(make_settings(emulator.address, method="check", **how), 0.9)
-        )
-        rows = [
-            checks[name] | f"Flatten {name}" >> FlattenChecks(FlattenSettings("run"), alone=False)
-            for name in (CHECKED, REFUSED)
-        ]
-        together = rows | beam.Flatten() | beam.FlatMap(lambda group: list(group))
-        assert_that(together, check_of_rows)
-        result = pipeline.run()
-        result.wait_until_finish()
-    assert counted(result) == {
-        "groundrows.checks/calls": 4,
-        "groundrows.checks/checked": 4,
-        "groundrows.checks/failed": 1,
-        "groundrows.checks/skipped": 1,
-        "groundrows.checks.failures_by_code/FACT_TOO_LONG": 1,
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,50 +11,24 @@ from typing import Any
 import apache_beam as beam
 import fastavro
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
 
-from groundrows.pipeline.run.accounting import counters_of
 from groundrows.pipeline.sinks import files as sinks
-from groundrows.pipeline.sinks.files import WriteRows, ensure_every_table
+from groundrows.pipeline.sinks.files import ensure_every_table
 from groundrows.pipeline.storage.output import Output
 from groundrows.pipeline.storage.row_files import RowFile
 from groundrows.schemas.errors import RowError
 from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import TABLES
-from groundrows.transforms.counters import ROWS
 from tests.support.made import answer, failure
 from tests.support.tools import rows
+from tests.support.written_files import write
 
 
 @pytest.fixture
 def where(tmp_path: Path) -> Output:
     # Brackets, so that whatever takes the name for a pattern is found out.
     return Output(str(tmp_path / "out[x]"), "run", (), datetime.now(UTC))
-
-
-def write(
-    where: Output,
-    elements: Iterable[Any],
-    *,
-    table: str = "answers",
-    rows_per_file: int = sinks.ROWS_PER_FILE,
-    then: Any = None,
-    window: Any = None,
-    flags: Iterable[str] = (),
-) -> dict[str, int]:
-    """Write elements; returns the counters of rows."""
-    pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(list(flags)))
-    made = pipeline | beam.Create(list(elements), reshuffle=False)
-    if window is not None:
-        made = made | beam.WindowInto(window)
-    if then is not None:
-        made = made | beam.ParDo(then)
-    _ = made | beam.Map(lambda row: (row,)) | WriteRows(where, rows_per_file)
-    result = pipeline.run()
-    result.wait_until_finish()
-    return {name: count for (space, name), count in counters_of(result).items() if space == ROWS}
 
 
 def files(where: Output, table: str = "answers") -> list[str]:
@@ -212,15 +186,6 @@ def test_a_lone_surrogate_is_such_a_row_too(where: Output) -> None:
     assert files(where) == []
 
 
-def test_workers_in_processes_of_their_own_make_files_of_their_own(where: Output) -> None:
-    two = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    assert write(where, answers(20), flags=two) == {"answers": 20}
-    assert len(ids(where)) == 20
-
-
-# -- publishing --------------------------------------------------------------------------------------------
-
-
 def a_staged_file(where: Output, name: str = "answers-1.avro") -> str:
     path = where.private("staging", name)
     file = RowFile(path, "answers")
@@ -254,9 +219,6 @@ def test_a_staged_file_that_is_gone_is_no_silent_loss(where: Output) -> None:
     os.remove(path)
     with pytest.raises(FileNotFoundError, match=r"answers-1\.avro is gone"):
         publish(where, path)
-
-
-# -- the rest ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -87,9 +85,6 @@ def without_private(directory: Path) -> dict[str, bytes]:
     return {name: body for name, body in files_below(directory).items() if not name.startswith(".groundrows")}
 
 
-# -- new ---------------------------------------------------------------------------------------------------
-
-
 def test_a_new_directory_is_made_with_those_above_it(tmp_path: Path) -> None:
     claimed = claim(tmp_path / "a" / "b")
     assert claimed.path == str(tmp_path / "a" / "b")
@@ -112,9 +107,6 @@ def test_every_run_has_a_name_of_its_own(tmp_path: Path) -> None:
 def test_looking_first_makes_nothing(tmp_path: Path) -> None:
     output.check(str(tmp_path / "a" / "b"), overwrite=False, append=False)
     assert list(tmp_path.iterdir()) == []
-
-
-# -- stopped -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,9 +192,6 @@ def test_a_damaged_note_of_a_stopped_run(tmp_path: Path, left: bytes) -> None:
     assert claim(tmp_path) == fresh
 
 
-# -- finished ----------------------------------------------------------------------------------------------
-
-
 def test_a_finished_run_is_refused(tmp_path: Path) -> None:
     finished(tmp_path, "answers/a.avro")
     before = files_below(tmp_path)
@@ -259,9 +248,6 @@ def test_rows_that_nothing_says_whose_they_are(tmp_path: Path) -> None:
     assert row_files(tmp_path) == set()
 
 
-# -- what may stand in the way -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["", "below", "below/deeper"])
 def test_a_file_in_the_way(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_bytes(b"mine")
@@ -310,9 +296,6 @@ def test_a_link_to_nowhere(tmp_path: Path) -> None:
         output.check(str(tmp_path / "link"), overwrite=False, append=False)
     with pytest.raises(UsageError, match="name another directory"):
         claim(tmp_path / "link")
-
-
-# -- names -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -371,9 +354,6 @@ def test_a_table_of_a_directory_whose_path_has_a_tables_name(tmp_path: Path) -> 
     assert claimed.kept("failures") == [f"{directory}/failures/f.avro"]
 
 
-# -- what other commands look at ---------------------------------------------------------------------------
-
-
 def test_the_files_of_finished_runs(tmp_path: Path) -> None:
     path = str(tmp_path)
     assert output.finished_files(path, "answers") is None
@@ -392,43 +372,6 @@ def test_only_a_local_directory_has_a_ledger() -> None:
     assert output.ledger_in("gs://bucket/out") is None
 
 
-# -- two at once -------------------------------------------------------------------------------------------
-
-HOLD = """
-import sys
-from groundrows.pipeline.storage import output
-with output.claimed(sys.argv[1], overwrite=False, append=False) as claimed:
-    print(claimed.run_id, flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextmanager
-def held(directory: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The directory claimed by another process, which is killed at the end."""
-    command = [sys.executable, "-c", HOLD, str(directory)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
-def test_two_runs_at_once(tmp_path: Path) -> None:
-    directory = tmp_path / "out"
-    with held(directory) as (_, run_id):
-        before = files_below(directory)
-        for flags in ({}, {"overwrite": True}, {"append": True}):
-            with pytest.raises(UsageError, match="is being written by another run") as raised:
-                claim(directory, **flags)
-            assert is_one_sentence(str(raised.value))
-        assert files_below(directory) == before
-        claim(tmp_path / "other")
-    # The lock went with the process, and what it began is taken up.
-    assert claim(directory).run_id == run_id
-
-
 def test_a_lock_ends_with_its_run(tmp_path: Path) -> None:
     with (
         output.claimed(str(tmp_path), overwrite=False, append=False),
@@ -437,8 +380,6 @@ def test_a_lock_ends_with_its_run(tmp_path: Path) -> None:
         claim(tmp_path)
     claim(tmp_path)
 
-
-# -- killed ------------------------------------------------------------------------------------------------
 
 STEPS = ["delete", "move", "open_for_writing", "make_directory", "remove_directory"]
 

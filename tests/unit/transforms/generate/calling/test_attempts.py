@@ -26,6 +26,7 @@ from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.ledger.memory import MemoryLedger
 from groundrows.transforms.generate.pacing.local import LocalPacer
 from tests.support.engines import LOCATION, HandClient, echo, make_question, response, run
+from tests.support.virtual_time import run_virtually
 
 FINAL = (
     "CANCELLED",
@@ -165,7 +166,7 @@ def test_a_success_tells_what_it_took():
     run(scenario())
 
 
-def test_the_latency_is_that_of_the_successful_attempt():
+def test_the_latency_is_that_of_the_successful_attempt(monkeypatch):
     async def slow_first(prompt, nth):
         if nth == 1:
             await asyncio.sleep(1.0)
@@ -178,7 +179,7 @@ def test_the_latency_is_that_of_the_successful_attempt():
         assert 40 <= success.latency_ms < 900
         assert (success.answered_at - success.asked_at).total_seconds() < 0.9
 
-    run(scenario())
+    run_virtually(scenario(), monkeypatch)
 
 
 @pytest.mark.parametrize("code", sorted(RETRYABLE_CODES))

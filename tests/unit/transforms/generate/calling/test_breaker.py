@@ -13,6 +13,7 @@ from groundrows.transforms.generate.calling.breaker import (
 from groundrows.transforms.generate.calling.gate import Gate, Slots
 from groundrows.transforms.generate.pacing.local import LocalPacer
 from tests.support.engines import run
+from tests.support.virtual_time import run_virtually
 
 
 class Clock:
@@ -111,7 +112,7 @@ def test_the_first_answer_lets_everybody_go_on():
     run(main())
 
 
-def test_a_server_that_is_down_costs_few_calls():
+def test_a_server_that_is_down_costs_few_calls(monkeypatch):
     """A hundred questions that would all be asked at once lose a streak's worth of attempts, and probes."""
 
     async def main():
@@ -136,7 +137,7 @@ def test_a_server_that_is_down_costs_few_calls():
         gate.halt()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    run(main())
+    run_virtually(main(), monkeypatch)
 
 
 def test_the_pacer_hears_of_every_refusal_and_of_what_was_accepted():

@@ -2,16 +2,15 @@
 
 import asyncio
 import threading
-import time
 from contextlib import closing
 
 import pytest
 
-from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.basket import Basket
 from groundrows.transforms.generate.calling.engine import Engine
 from groundrows.transforms.generate.ledger.uri import open_ledger
+from tests.support.closing import close, join, never, until
 from tests.support.engines import (
     HandClient,
     ask,
@@ -19,14 +18,9 @@ from tests.support.engines import (
     engine_for,
     make_question,
     make_settings,
+    questions,
     response,
 )
-
-SECONDS = 20
-
-
-def questions(count):
-    return [make_question(f"q{number}") for number in range(count)]
 
 
 @pytest.fixture
@@ -53,33 +47,6 @@ class Held(HandClient):
         if self._error:
             raise self._error
         return response(prompt)
-
-
-async def never(prompt, nth):
-    await asyncio.Event().wait()
-
-
-def until(what):
-    give_up = time.monotonic() + SECONDS
-    while not what():
-        assert time.monotonic() < give_up, "it never came"
-        time.sleep(0.005)
-
-
-def close(engine):
-    """Closes the engine in a thread, which is to be joined."""
-    thread = threading.Thread(target=engine.close, daemon=True)
-    thread.start()
-    return thread
-
-
-def join(thread):
-    thread.join(SECONDS)
-    assert not thread.is_alive()
-    assert "groundrows-calls" not in [each.name for each in threading.enumerate()]
-
-
-# -- what is out ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("told_before", [True, False], ids=["stopped first", "closed"])
@@ -168,20 +135,6 @@ def test_calls_that_hang_are_waited_for_no_longer_than_an_attempt_lasts(limit, l
     join(close(engine))
     assert client.closed
     assert client.out == 0
-
-
-@pytest.mark.parametrize("kept", [False, True])
-def test_closing_with_calls_at_a_real_server_does_not_hang(kept, ledger):
-    with running_emulator("--faults=hang:1") as emulator:
-        engine = Engine(
-            make_settings(emulator.address, ledger=ledger if kept else "none", deadline_seconds=1.0)
-        )
-        engine.submit(list(enumerate(questions(30))), Basket())
-        until(lambda: engine.attempts.out == 30)
-        join(close(engine))
-
-
-# -- who comes later --------------------------------------------------------------------------------------
 
 
 def test_whoever_hands_questions_in_after_that_is_not_heard(ledger):

@@ -1,17 +1,12 @@
 import asyncio
 import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.schemas.codes import NOT_ATTEMPTED
 from groundrows.schemas.errors import CallError, LedgerError
 from groundrows.transforms.generate.calling.basket import Basket
@@ -24,11 +19,10 @@ from tests.support.engines import (
     engine_for,
     make_question,
     make_settings,
-    read_log,
+    questions,
     response,
     text_of,
 )
-from tests.support.paths import ROOT
 
 SECONDS = 20
 
@@ -43,15 +37,8 @@ def settings(path):
     return make_settings(ledger=f"sqlite://{path}", batch_size=7)
 
 
-def questions(count, prefix="q"):
-    return [make_question(f"{prefix}{number}") for number in range(count)]
-
-
 def texts_of(outcome):
     return [text_of(answer.response) for answer in outcome.answers]
-
-
-# -- nothing is paid for twice ---------------------------------------------------------------------------
 
 
 def test_a_second_run_asks_nothing_and_says_the_same(settings):
@@ -159,53 +146,6 @@ def test_a_conversation_is_taken_up_in_its_middle(settings):
     assert b"first run: two" in outcome.answers[2].request
 
 
-KILLED = """
-import sys
-from tests.support.engines import *
-settings = make_settings(sys.argv[1], ledger=sys.argv[2], max_in_flight=8)
-questions = [make_question([f"{n} one", f"{n} two", f"{n} three"]) for n in range(40)]
-with engine_for(settings) as engine:
-    ask(engine, questions)
-"""
-
-
-def settled(count):
-    """The count once it stays: what a killed process sent is logged a moment after its end."""
-    seen, again = -1, count()
-    while seen != again:
-        time.sleep(0.2)
-        seen, again = again, count()
-    return again
-
-
-def test_a_run_that_is_killed_pays_again_only_for_what_was_in_the_air(tmp_path, path):
-    log = tmp_path / "log"
-    flags = ("--answers=canned", "--latency=lognormal:0.02,0.1", f"--call_log={log}")
-    with running_emulator(*flags) as emulator:
-        uri = f"sqlite://{path}"
-        process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, emulator.address, uri],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        give_up = time.monotonic() + SECONDS
-        while len(read_log(log)) < 50 and time.monotonic() < give_up:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait(SECONDS)
-        before = settled(lambda: len(read_log(log)))
-        assert 50 <= before < 120
-        asked = [make_question([f"{n} one", f"{n} two", f"{n} three"]) for n in range(40)]
-        with engine_for(make_settings(emulator.address, ledger=uri, max_in_flight=8)) as engine:
-            outcomes = ask(engine, asked)
-    assert codes_of(outcomes) == {"OK": 40}
-    assert all([answer.turn_index for answer in outcome.answers] == [0, 1, 2] for outcome in outcomes)
-    calls = Counter(call["prompt"] for call in read_log(log))
-    assert len(calls) == 120
-    assert sum(calls.values()) - 120 <= 8
-    assert sum(outcome.calls for outcome in outcomes) == sum(calls.values()) - before
-
-
 def test_responses_that_came_just_before_the_end_are_kept(settings, path):
     writing, go = threading.Event(), threading.Event()
 
@@ -261,9 +201,6 @@ def test_a_ledger_that_can_not_be_used_is_said_before_anything_starts(path):
     with pytest.raises(LedgerError, match="can't be used"):
         Engine(make_settings(ledger=f"sqlite://{path}"), lambda _: HandClient())
     assert "groundrows-calls" not in [thread.name for thread in threading.enumerate()]
-
-
-# -- a ledger that fails while the run is under way ------------------------------------------------------
 
 
 def fill_disk(engine):
@@ -340,9 +277,6 @@ def test_a_ledger_that_is_locked_for_too_long_halts(settings, path, monkeypatch)
     assert codes_of(outcomes) == {NOT_ATTEMPTED: 200}
     assert "locked" in outcomes[0].failure.message
     assert len(client.log) == 5
-
-
-# -- equal requests --------------------------------------------------------------------------------------
 
 
 def equal(count):

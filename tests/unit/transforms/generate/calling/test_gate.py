@@ -5,6 +5,7 @@ import pytest
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.gate import Gate, Halted, Slots
 from tests.support.engines import run
+from tests.support.virtual_time import run_virtually
 
 
 class OpenPacer:
@@ -307,7 +308,7 @@ def test_a_refusal_reaches_the_pacer_and_makes_an_open_gate_paced():
     run(scenario())
 
 
-def test_waiting_for_the_pace_is_counted_and_waiting_for_a_slot_is_not():
+def test_waiting_for_the_pace_is_counted_and_waiting_for_a_slot_is_not(monkeypatch):
     class Slow(OpenPacer):
         async def acquire(self):
             await asyncio.sleep(0.05)
@@ -324,7 +325,7 @@ def test_waiting_for_the_pace_is_counted_and_waiting_for_a_slot_is_not():
         await second
         assert gate.throttled_seconds >= waited + 0.04
 
-    run(scenario())
+    run_virtually(scenario(), monkeypatch)
 
 
 def test_gates_share_the_slots_and_nobody_starves():
