@@ -105,7 +105,7 @@ def test_a_run(storage: CloudStorage, folder: str, tmp_path: Path, monkeypatch: 
     assert list(reader) == []
     # Nothing is left over but what a finished run holds.
     tables = [name.removeprefix(f"{folder}/out/").split("/")[0] for name in storage.names(f"{folder}/out/")]
-    assert sorted(tables) == sorted([*TABLES, "run.json"])
+    assert sorted(tables) == sorted([*TABLES, "run.json", "runs"])
 
 
 def test_append_and_overwrite(
@@ -284,7 +284,9 @@ def test_a_kill_while_claiming(
             assert left == (old if flag == "append" else [])
             assert len(claimed.kept_files) == len(left)
             output.finish(claimed, {"run_id": claimed.run_id})
-        assert storage.names(folder) == sorted([*left, f"{folder}/run.json"])
+        runs = [claimed.run_id, *(["old"] if flag == "append" else [])]
+        summaries = [f"{folder}/run.json", *(f"{folder}/runs/{run}.json" for run in runs)]
+        assert storage.names(folder) == sorted([*left, *summaries])
         if ended:
             assert count >= 3
             return
