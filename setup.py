@@ -56,6 +56,7 @@ setup(
             *REPORT,
             "axe-playwright-python>=0.1.4",
             "gcp-storage-emulator>=2024.8",
+            "google-genai>=2.34",
             "hypothesis>=6.100",
             "openpyxl>=3.1,<4",
             "mypy>=1.15",

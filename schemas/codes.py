@@ -12,6 +12,11 @@ RETRYABLE_CODES = frozenset(
     {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "ABORTED", "INTERNAL", "UNKNOWN"}
 )
 
+EMPTY_ANSWER = "EMPTY_ANSWER"
+"""A response without an answer, for a reason that may pass: the service did its work and is to be paid.
+
+It is worth an attempt or two more, and says nothing against the service."""
+
 # Codes of our own, for ends that the service has no name for.
 NOT_ATTEMPTED = "NOT_ATTEMPTED"
 UNDECODABLE_RESPONSE = "UNDECODABLE_RESPONSE"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import signal
 from typing import Literal
 
-from groundrows.schemas.codes import RETRYABLE_CODES
+from groundrows.schemas.codes import EMPTY_ANSWER, RETRYABLE_CODES
 
 RecordStage = Literal["parse", "validate"]
 
@@ -135,7 +135,7 @@ class CallError(GroundrowsError):
     @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later."""
-        return self.code in RETRYABLE_CODES
+        return self.code in RETRYABLE_CODES or self.code == EMPTY_ANSWER
 
 
 class SetupError(GroundrowsError):

@@ -12,7 +12,14 @@ from groundrows.schemas.defaults import Defaults
 from groundrows.schemas.errors import RuleError
 from groundrows.schemas.fields import Names, read_fields, spellings
 from groundrows.schemas.record import Record
-from groundrows.schemas.service import DISCOVERY_ENGINE, Method, RequestBuilder, service_of
+from groundrows.schemas.service import (
+    DISCOVERY_ENGINE,
+    FACTS_INSTRUCTION,
+    BuildSettings,
+    Method,
+    RequestBuilder,
+    service_of,
+)
 from groundrows.schemas.template import Part, fill_template, template_fields, template_parts
 from groundrows.schemas.turns import question_text, read_turns
 from groundrows.schemas.wording import fields_of, quoted
@@ -80,6 +87,8 @@ class RecordSettings:
         api_version: The version of the service's API, whose messages are built and whose rules hold.
         transport: How they will be sent: a `user_context` fits into REST alone.
         service: Which service is asked: a name of `SERVICES`.
+        model: The model of requests for which neither record nor defaults name one, or None.
+        facts_instruction: What stands above a record's facts, for a service that takes them in the prompt.
 
     Raises:
         ValueError: one sentence, when the settings contradict each other or a template is broken.
@@ -92,6 +101,8 @@ class RecordSettings:
     api_version: str = "v1"
     transport: Literal["grpc", "rest"] = "grpc"
     service: str = DISCOVERY_ENGINE
+    model: str | None = None
+    facts_instruction: str = FACTS_INSTRUCTION
 
     def __post_init__(self) -> None:
         version = service_of(self.service, self.api_version).message_version
@@ -118,6 +129,7 @@ class RecordSettings:
                     "the request defaults have a user_context, which goes out over REST only: "
                     "give --transport=rest or take it out"
                 )
+        _requests(self)
 
 
 def parse_question(record: Record, settings: RecordSettings) -> Question:
@@ -183,7 +195,13 @@ def _plan(settings: RecordSettings) -> _Plan:
         ),
         question_field=settings.question_field,
         templates=templates,
-        requests=service.requests(settings.transport, settings.defaults),
+        requests=_requests(settings),
+    )
+
+
+def _requests(settings: RecordSettings) -> RequestBuilder:
+    return service_of(settings.service, settings.api_version).requests(
+        BuildSettings(settings.transport, settings.defaults, settings.model, settings.facts_instruction)
     )
 
 
@@ -239,5 +257,5 @@ def _check_settings_of_gemini(given: Mapping[str, object], known: Mapping[str, o
             advice = f"write {ours} for it" if ours else "take it out"
             raise RuleError(
                 "OTHER_SERVICE",
-                f"the record has `{name}`, a setting of Gemini that this service does not know: {advice}",
+                f"the record has `{name}`, a setting of Gemini's requests that records do not have: {advice}",
             )

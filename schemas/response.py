@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groundrows.schemas.rows import Image, Retrieval, Video
+from groundrows.schemas.rows import Citation, FetchedUrl, Image, Retrieval, SafetyRating, Video
 
 Span = tuple[int, int]
 """Start and end in characters (Unicode code points) of a text, the end exclusive."""
@@ -29,6 +29,8 @@ class Chunk:
         page_identifier: Its page within the document.
         metadata: Everything that was said of its source, by name.
         index_in_stream: Its number in a streamed response.
+        kind: What it is: `web`, `retrieved`, `maps`, `image` or `fact`; None where the service does not say.
+        place_id: The place on a map that it tells of.
     """
 
     text: str
@@ -40,6 +42,8 @@ class Chunk:
     page_identifier: str | None
     metadata: dict[str, str]
     index_in_stream: int | None
+    kind: str | None = None
+    place_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -52,12 +56,15 @@ class Claim:
         score: How well it is supported, as sent.
         span: Where it stands in the candidate's text; None where the service does not say, and the
             flattening looks for the wording.
+        chunk_scores: For each of `cited` how well that chunk supports the claim, where the service scores
+            chunks rather than claims; empty where it does not.
     """
 
     text: str
     cited: Sequence[int]
     score: float | None
     span: Span | None = None
+    chunk_scores: Sequence[float | None] = ()
 
 
 @dataclass(slots=True)
@@ -78,6 +85,19 @@ class Candidate:
         images: Images that came with it.
         videos: Videos that came with it.
         warnings: What was odd about it.
+        finish_reason: Why it ends where it does, as the service names it.
+        finish_message: The same in the service's words.
+        retrieval_queries: What was searched for in stores of documents.
+        billed_searches: How many of its searches are billed; None where the service does not bill them.
+        thoughts: What the model thought on its way, where that was asked for.
+        safety_ratings: How the service judged it.
+        citations: Stretches that repeat a source word for word.
+        urls: Addresses that were asked to be read.
+        avg_logprobs: The mean of the logarithms of its tokens' probabilities.
+        has_claims: Whether the service looks for claims in such an answer; if it does not, no share of it can
+            be said to be supported.
+        links_expire: Whether links in it stop working after a while; None leaves it to whether Google Search
+            was asked.
     """
 
     index: int
@@ -93,6 +113,59 @@ class Candidate:
     images: tuple[Image, ...]
     videos: tuple[Video, ...]
     warnings: tuple[str, ...]
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    retrieval_queries: tuple[str, ...] = ()
+    billed_searches: int | None = None
+    thoughts: str | None = None
+    safety_ratings: tuple[SafetyRating, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    urls: tuple[FetchedUrl, ...] = ()
+    avg_logprobs: float | None = None
+    has_claims: bool = True
+    links_expire: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a response took, in tokens as the service counts them; None where it does not say.
+
+    Attributes:
+        prompt: Tokens of the request.
+        answer: Tokens of the answers.
+        thoughts: Tokens of the model's thoughts.
+        tool: Tokens of what tools, such as a search, gave the model to read.
+        cached: Those of the request that were cached.
+        total: All that were counted.
+        traffic_type: As which kind of traffic the call was served.
+    """
+
+    prompt: int | None = None
+    answer: int | None = None
+    thoughts: int | None = None
+    tool: int | None = None
+    cached: int | None = None
+    total: int | None = None
+    traffic_type: str | None = None
+
+
+NO_USAGE = Usage()
+"""The usage of a response that says nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Why a response answers nothing.
+
+    Attributes:
+        code: A stable name in capitals.
+        message: One sentence for a person: what, where, what to do.
+        retryable: Whether the same request may be answered another time.
+    """
+
+    code: str
+    message: str
+    retryable: bool = False
 
 
 @dataclass(slots=True)
@@ -103,11 +176,19 @@ class Response:
         candidates: The answers; none when the service gave none.
         json: The whole response as JSON, if it was to be kept.
         warnings: What was odd about the response as a whole.
+        unanswered: Why there is no answer, where the service says so; the candidates are none then.
+        usage: What it took.
+        model_version: The model that answered, as the service names it.
+        response_id: The service's own id of the response.
     """
 
     candidates: Sequence[Candidate]
     json: str | None
     warnings: tuple[str, ...]
+    unanswered: Unanswered | None = None
+    usage: Usage = NO_USAGE
+    model_version: str | None = None
+    response_id: str | None = None
 
 
 @dataclass(slots=True)

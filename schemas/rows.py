@@ -70,6 +70,37 @@ class Video:
     youtube_external_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class SafetyRating:
+    """How the service judged an answer in one respect; documented in `answers.avsc`."""
+
+    category: str | None
+    probability: str | None
+    probability_score: float | None
+    severity: str | None
+    severity_score: float | None
+    blocked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A stretch of an answer that repeats a source; documented in `answers.avsc`."""
+
+    start: int | None
+    end: int | None
+    uri: str | None
+    title: str | None
+    license: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedUrl:
+    """An address that was asked to be read; documented in `answers.avsc`."""
+
+    url: str | None
+    status: str | None
+
+
 @_row
 class AnswerRow:
     """A row per candidate; the fields are documented in `answers.avsc`."""
@@ -109,6 +140,25 @@ class AnswerRow:
     metadata: str | None
     request_json: str
     response_json: str | None
+    service: str | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    model_version: str | None = None
+    response_id: str | None = None
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
+    thought_tokens: int | None = None
+    tool_tokens: int | None = None
+    cached_tokens: int | None = None
+    total_tokens: int | None = None
+    traffic_type: str | None = None
+    retrieval_queries: tuple[str, ...] = ()
+    billed_searches: int | None = None
+    safety_ratings: tuple[SafetyRating, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    urls: tuple[FetchedUrl, ...] = ()
+    avg_logprobs: float | None = None
+    thoughts: str | None = None
 
 
 @_row
@@ -134,6 +184,8 @@ class SupportChunkRow:
     source_metadata: dict[str, str]
     index_in_stream: int | None
     uris_expire_at: datetime | None
+    kind: str | None = None
+    place_id: str | None = None
 
 
 @_row
@@ -264,5 +316,8 @@ _RECORDS: dict[str, type] = {
     "groundrows.Website": Website,
     "groundrows.Video": Video,
     "groundrows.CitedChunk": CitedChunk,
+    "groundrows.SafetyRating": SafetyRating,
+    "groundrows.Citation": Citation,
+    "groundrows.FetchedUrl": FetchedUrl,
 }
 _PUTS: dict[type, Put] = {row: record_put(row, schema_of(row.TABLE), _RECORDS) for row in get_args(Row)}

@@ -2,9 +2,10 @@
 
 A service builds its requests from records, and reads its responses into the form of `response.py`. In between
 requests and responses are bytes that nobody else looks into. Each service lives in a folder of its name here,
-whose module `service` has two functions: `open_service` gives a `Service` for a version of the API, and
-`stored_json` shows a stored response. Its clients live in a folder of the same name below
-`transforms/generate/clients`. To add a service, write both folders and add the name to `SERVICES`.
+whose module `service` has three functions: `open_service` gives a `Service` for a version of the API,
+`access` says how the service is reached, and `stored_json` shows a stored response. Its clients live in a
+folder of the same name below `transforms/generate/clients`. To add a service, write both folders and add the
+name to `SERVICES`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,33 @@ Method = Literal["generate", "check"]
 DISCOVERY_ENGINE = "discoveryengine"
 """The Grounded Generation API, which is the service wherever none is named."""
 
-SERVICES: tuple[str, ...] = (DISCOVERY_ENGINE,)
+GEMINI = "gemini"
+"""Gemini with grounding tools: the Agent Platform or the Developer API, by the version of the API."""
+
+SERVICES: tuple[str, ...] = (DISCOVERY_ENGINE, GEMINI)
 """Every service by its name."""
+
+FACTS_INSTRUCTION = (
+    "Answer the question from the numbered facts below. If they do not hold the answer, say that they do not."
+)
+"""What stands above facts that a service takes as part of the prompt, unless the run says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a service is reached from a location.
+
+    Attributes:
+        endpoint: `HOST:PORT`, over TLS; None when the location has none that is known.
+        versions: The versions of the API that are there, the usual one first.
+        transports: `grpc` or `rest` or both, the usual one first.
+        regions: The regions that are known, where not every one is.
+    """
+
+    endpoint: str | None
+    versions: tuple[str, ...]
+    transports: tuple[str, ...]
+    regions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +84,23 @@ class AskedCheck:
     request_json: str
     citation_threshold: float | None
     fact_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    """How the requests of a run are built, whatever the service.
+
+    Attributes:
+        transport: How they will be sent, `grpc` or `rest`: not everything fits into both.
+        defaults: The request that is laid under every record's own, or None.
+        model: The model of requests for which neither record nor defaults name one, or None.
+        facts_instruction: What stands above facts in a prompt, where a service takes them there alone.
+    """
+
+    transport: str = "grpc"
+    defaults: Defaults | None = None
+    model: str | None = None
+    facts_instruction: str = FACTS_INSTRUCTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +164,11 @@ class Service(Protocol):
         """Fields in snake_case that records and request defaults may have for this service."""
         ...
 
-    def requests(self, transport: str, defaults: Defaults | None) -> RequestBuilder:
+    def requests(self, settings: BuildSettings) -> RequestBuilder:
         """What builds the requests of records.
 
-        Args:
-            transport: How they will be sent, `grpc` or `rest`: not everything fits into both.
-            defaults: The request that is laid under every record's own, or None.
+        Raises:
+            ValueError: one sentence, when no request can be built with these settings.
         """
         ...
 
@@ -159,7 +201,8 @@ class Service(Protocol):
         Args:
             request: The request of the first turn, as built.
             method: What it calls.
-            location: Whom it is addressed to: `projects/P/locations/L`.
+            location: Whom it is addressed to: `projects/P/locations/L`, or empty for a service that is asked
+                in nobody's name.
             history: What was asked and what was answered in each turn so far; empty for the first turn.
             text: What a later turn asks.
             instruction: A system instruction that takes the place of the request's own, or None.
@@ -265,6 +308,15 @@ def service_of(name: str, api_version: str) -> Service:
     return service
 
 
+def access_of(name: str, location: str) -> Access | None:
+    """How a service of a name is reached from `projects/P/locations/L`, or from an empty location.
+
+    None when the location is empty and the service must be asked in somebody's name.
+    """
+    access: Access | None = _module_of(name).access(location)
+    return access
+
+
 @cache
 def check_service_of(name: str, api_version: str) -> CheckService:
     """As `service_of`, for a service that checks answers.
@@ -283,7 +335,8 @@ def stored_json(response: bytes) -> str | None:
 
     A ledger says neither which service a response is of nor which version.
     """
-    for name in SERVICES:
+    # Gemini's are text, which can be told for sure; bytes that look like a message may be anything.
+    for name in reversed(SERVICES):
         text: str | None = _module_of(name).stored_json(response)
         if text is not None:
             return text

@@ -1,6 +1,7 @@
 """Which part of the house may import which: an import only ever points down."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,9 +143,9 @@ def test_the_emulator_starts_without_beam():
 
 
 SERVICE_FOLDERS = (
-    "schemas/discoveryengine",
-    "transforms/generate/clients/discoveryengine",
     "pipeline/emulator",
+    *(f"schemas/{service}" for service in SERVICES),
+    *(f"transforms/generate/clients/{service}" for service in SERVICES),
 )
 
 
@@ -157,7 +158,30 @@ def test_only_the_service_and_the_emulator_know_the_services_messages():
             assert not name.startswith(("google.protobuf", "google.rpc", "google.cloud.discoveryengine")), (
                 where
             )
-            assert not {"discoveryengine", "request_class", "response_class"} & set(name.split(".")), where
+            assert not {*SERVICES, "request_class", "response_class"} & set(name.split(".")), where
+
+
+GEMINIS_NAMES = re.compile(
+    "candidates?Token|promptToken|groundingMetadata|groundingChunks|groundingSupports|generateContent|"
+    "usageMetadata|finishReason|promptFeedback|webSearchQueries|thoughtSignature"
+)
+
+
+def test_only_gemini_and_the_emulator_know_geminis_json():
+    for path in MODULES:
+        where = path.relative_to(ROOT).as_posix()
+        if "/gemini/" in where or where.startswith("pipeline/emulator/"):
+            continue
+        found = GEMINIS_NAMES.search(path.read_text(encoding="utf-8"))
+        assert found is None, f"{where} knows {found}"
+
+
+def test_no_service_knows_another():
+    for path in MODULES:
+        own = next((name for name in SERVICES if name in path.relative_to(ROOT).parts), None)
+        if own is not None:
+            for name in (*imported(path), *imported_names(path)):
+                assert not (set(SERVICES) - {own}) & set(name.split(".")), path
 
 
 def test_a_service_is_known_by_its_folders_and_its_name_alone():

@@ -113,6 +113,7 @@ def _call_settings(options: RunOptions) -> CallSettings:
         share_identical=options.share_identical,
         method=options.mode,  # type: ignore[arg-type]
         stream_answers=options.stream_answers,
+        service=options.asked,
     )
 
 
@@ -182,7 +183,7 @@ def latency_of(options: PlanOptions) -> tuple[float, str]:
     run = options.run
     if options.latency_given:
         return run.expected_latency_seconds, "given"
-    if run.service == "emulator" and run.endpoint is None:
+    if run.endpoint is None:
         return emulator_latency(run.emulator_flags), "emulator"
     return run.expected_latency_seconds, "assumed"
 

@@ -1,1 +1,1 @@
-"""A local stand-in for the Grounded Generation API, over gRPC and REST, with answers, a quota and faults."""
+"""A local stand-in for the Grounded Generation API and for Gemini, with answers, a quota and faults."""

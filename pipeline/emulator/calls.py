@@ -72,11 +72,13 @@ class RestCall:
         origin: What is called.
         read: Reads the body into a request, or refuses it.
         write: Turns a response, in the form that the API's folder makes, into the JSON that is sent.
+        is_sse: Whether a stream is told as server-sent events rather than as the elements of an array.
     """
 
     origin: Origin
     read: Callable[[bytes], Received | Refusal]
     write: Callable[[bytes], bytes]
+    is_sse: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,21 @@ ERRORS: Mapping[str, tuple[str, str]] = {
 }
 # Answered with a response that is wrong in itself; each API's folder has a broken.py that makes them.
 BROKEN = ("empty", "no_content", "malformed", "oversized", "undecodable")
+# Answered with a response that is right and odd, as users of Gemini reported; the other API has no such ones.
+ODD = (
+    "prompt_blocked",
+    "answer_blocked",
+    "truncated",
+    "tool_call",
+    "no_chunks",
+    "no_grounding",
+    "thought_first",
+    "two_parts",
+    "continuation",
+    "unheard_of",
+    "queries_twice",
+    "resent_metadata",
+)
 # Wrong in the way the call goes: never answered, answered late, or cut off with its connection.
 CONDUCT = ("hang", "slow", "disconnect")
 NAMES = (*ERRORS, *BROKEN, *CONDUCT)
@@ -30,13 +45,15 @@ NAMES = (*ERRORS, *BROKEN, *CONDUCT)
 # calls would then depend on how many are under way.
 ALL = tuple(name for name in NAMES if name != "disconnect")
 
+_GROUPS: Mapping[str, tuple[str, ...]] = {"all": ALL, "odd": ODD}
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault that was drawn.
 
     Attributes:
-        name: One of `NAMES`.
+        name: One of `NAMES` or `ODD`.
         variety: A number from 0 up that picks among the forms a fault can take.
     """
 
@@ -45,17 +62,20 @@ class Fault:
 
 
 def parse_faults(text: str) -> tuple[tuple[str, float], ...]:
-    """Read `name:share,…`, shares in [0, 1]; `all:share` spreads its share evenly over all but disconnect.
+    """Read `name:share,…`, shares in [0, 1].
+
+    `all:share` spreads its share evenly over all but disconnect, `odd:share` over Gemini's oddities.
 
     Raises:
         ValueError: One sentence that says what is wrong and what is accepted.
     """
-    shares = dict.fromkeys(NAMES, 0.0)
+    shares = dict.fromkeys((*NAMES, *ODD), 0.0)
     named: set[str] = set()
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, _, number = entry.partition(":")
-        if name != "all" and name not in shares:
-            raise ValueError(f"--faults: there is no fault {name!r}; there are all, {', '.join(NAMES)}.")
+        if name not in _GROUPS and name not in shares:
+            known = ", ".join((*_GROUPS, *NAMES, *ODD))
+            raise ValueError(f"--faults: there is no fault {name!r}; there are {known}.")
         try:
             share = float(number)
         except ValueError:
@@ -65,8 +85,9 @@ def parse_faults(text: str) -> tuple[tuple[str, float], ...]:
         if name in named:
             raise ValueError(f"--faults: {name} is given twice; give it one share.")
         named.add(name)
-        for member in ALL if name == "all" else (name,):
-            shares[member] += share / (len(ALL) if name == "all" else 1)
+        members = _GROUPS.get(name, (name,))
+        for member in members:
+            shares[member] += share / len(members)
     if sum(shares.values()) > 1 + 1e-9:
         raise ValueError(f"--faults: the shares add up to {sum(shares.values()):g}; they may not exceed 1.")
     return tuple((name, share) for name, share in shares.items() if share)

@@ -12,6 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from groundrows.pipeline.emulator.calls import Refusal, Reply, RestCall, refuse
 from groundrows.pipeline.emulator.discoveryengine.rest import RestPaths
+from groundrows.pipeline.emulator.gemini.calls import RestPaths as GeminiPaths
 from groundrows.pipeline.emulator.service import Service
 from groundrows.schemas.errors import PortInUseError
 
@@ -35,6 +36,7 @@ HTTP_STATUS = {
 _NO_METHOD = refuse("NOT_FOUND", "There is no such method here: look the path up in the API's reference.")
 _STOPPING = refuse("UNAVAILABLE", "The server is stopping.")
 _JSON = "application/json; charset=UTF-8"
+_EVENTS = "text/event-stream"
 
 
 class RestServer:
@@ -52,7 +54,7 @@ class RestServer:
     ) -> None:
         self._service = service
         self._stopping = stopping
-        self._apis = (RestPaths(canned=canned),)
+        self._apis = (RestPaths(canned=canned), GeminiPaths())
         app = web.Application(client_max_size=0)  # no limit, as on the gRPC side
         app.router.add_route("*", "/{path:.*}", self._handle)
         # A hung call ends with its client, which handler_cancellation is for.
@@ -105,14 +107,14 @@ class RestServer:
     async def _stream(
         self, request: web.Request, call: RestCall, reply: Reply, arrived: float
     ) -> web.StreamResponse:
-        """Answer with a JSON array whose elements are sent one by one.
+        """Answer with a JSON array whose elements are sent one by one, or with an event for each of them.
 
         An error is an element, too. Before any other it also decides on the HTTP status.
         """
-        response = web.StreamResponse(headers={"Content-Type": _JSON})
+        response = web.StreamResponse(headers={"Content-Type": _EVENTS if call.is_sse else _JSON})
         for due, part in reply.due():
             await _sleep_until(arrived + due)
-            await _write_element(request, response, call.write(part))
+            await _write_element(request, response, call.write(part), call.is_sse)
         await _sleep_until(arrived + reply.delay_seconds)
         outcome: Refusal | bytes
         if isinstance(reply.outcome, (bytes, Refusal)):
@@ -122,12 +124,12 @@ class RestServer:
             outcome = _STOPPING
         if isinstance(outcome, Refusal):
             if not response.prepared:
-                return _error(outcome, in_array=True)
+                return _error(outcome, in_array=not call.is_sse)
             element = error_json(outcome, HTTP_STATUS[outcome.code])
         else:
             element = call.write(outcome)
-        await _write_element(request, response, element)
-        await response.write_eof(b"]")
+        await _write_element(request, response, element, call.is_sse)
+        await response.write_eof(b"" if call.is_sse else b"]")
         return response
 
     async def _leave(self, request: web.Request, reply: Reply) -> None:
@@ -137,8 +139,14 @@ class RestServer:
         await self._stopping.wait()
 
 
-async def _write_element(request: web.Request, response: web.StreamResponse, element: bytes) -> None:
-    if response.prepared:
+async def _write_element(
+    request: web.Request, response: web.StreamResponse, element: bytes, is_sse: bool
+) -> None:
+    if is_sse:
+        if not response.prepared:
+            await response.prepare(request)
+        await response.write(b"data: " + element + b"\r\n\r\n")
+    elif response.prepared:
         await response.write(b",\r\n" + element)
     else:
         await response.prepare(request)

@@ -22,7 +22,8 @@ from groundrows.pipeline.emulator.calls import (
     refuse,
 )
 from groundrows.pipeline.emulator.discoveryengine.api import DiscoveryEngine
-from groundrows.pipeline.emulator.faults import BROKEN, ERRORS, Fault, FaultMix
+from groundrows.pipeline.emulator.faults import BROKEN, ERRORS, ODD, Fault, FaultMix
+from groundrows.pipeline.emulator.gemini.api import Gemini
 from groundrows.pipeline.emulator.options import EmulatorOptions
 from groundrows.pipeline.emulator.pace import MinuteLimit, read_limits_file
 
@@ -49,7 +50,7 @@ class Api(Protocol):
         """The answer in parts, at least one."""
 
     def broken(self, origin: Any, request: Any, name: str, variety: int) -> tuple[bytes, ...]:
-        """The answer with the fault `name`, one of `faults.BROKEN`: in parts for a stream, else one part."""
+        """The answer with a fault of `BROKEN` or `ODD`: in parts for a stream, else as the only part."""
 
 
 class Service:
@@ -65,7 +66,10 @@ class Service:
     def __init__(self, options: EmulatorOptions) -> None:
         self._options = options
         corpus = _corpus(options)
-        self._apis: Mapping[str, Api] = {"discoveryengine": DiscoveryEngine(options, corpus)}
+        self._apis: Mapping[str, Api] = {
+            "discoveryengine": DiscoveryEngine(options, corpus),
+            "gemini": Gemini(options, corpus),
+        }
         self._validates = corpus is not None
         self._latencies = Random(options.seed)
         self._limit = MinuteLimit(options.requests_per_minute)
@@ -151,7 +155,7 @@ class Service:
         if fault is None or fault.name == "slow":
             *before, last = api.parts(origin, request) if origin.streams else [api.whole(origin, request)]
             return Reply(delay, last, tuple(before))
-        if fault.name in BROKEN:
+        if fault.name in BROKEN or fault.name in ODD:
             *before, last = api.broken(origin, request, fault.name, fault.variety)
             return Reply(delay, last, tuple(before))
         told: tuple[bytes, ...] = ()

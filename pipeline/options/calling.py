@@ -144,9 +144,9 @@ class CallOptions:
     share_identical: bool = flag(False, Flag("Ask equal requests once, even if their ids differ."))
 
 
-def default_limit(service: str) -> float | None:
+def default_limit(emulated: bool) -> float | None:
     """The limit of a run that gives none: none for an emulator, a low one for a service."""
-    return None if service == "emulator" else DEFAULT_REQUESTS_PER_MINUTE
+    return None if emulated else DEFAULT_REQUESTS_PER_MINUTE
 
 
 def check_calling(values: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from groundrows.pipeline.options.parser import FlagParser
 from groundrows.pipeline.options.questions import QuestionOptions
 from groundrows.pipeline.options.rows import RowOptions, check_output, check_rows
 from groundrows.pipeline.options.runner import check_runner_flags, without_secrets
-from groundrows.pipeline.options.service import ServiceOptions, where_to_call
+from groundrows.pipeline.options.service import EMULATOR, ServiceOptions, is_emulated, service_asked, settled
 from groundrows.pipeline.options.source import (
     SourceKind,
     SourceOptions,
@@ -47,6 +47,11 @@ class RunOptions(RowOptions, CallOptions, ServiceOptions, QuestionOptions, Sourc
     def source_kind(self) -> SourceKind | None:
         """Where the records come from; None for a replay, which knows that by itself."""
         return source_kind(partial(getattr, self))
+
+    @property
+    def asked(self) -> str:
+        """The name of the service that is asked, on an emulator or not."""
+        return service_asked(self.service)
 
     @property
     def is_stream(self) -> bool:
@@ -117,16 +122,17 @@ def checked_options(
     values = values_of(flags, given)
     if needs_output:
         check_output(values)
-    endpoint, location = where_to_call(values)
+    emulated = is_emulated(values["service"], values["endpoint"])
+    where = settled(values)
     refuse_without_effect(flags, values)
     if "limit" in values:  # a replay has its records from elsewhere
         check_sample(values)
     for name in ("requests_per_minute", "check_requests_per_minute"):
         if values[name] is None:
-            values[name] = default_limit(values["service"])
+            values[name] = default_limit(emulated)
     check_calling(values)
     check_rows(values)
-    return RunOptions(**{**values, "endpoint": endpoint, "location": location, "runner_flags": runner_flags})
+    return RunOptions(**{**values, **where, "runner_flags": runner_flags})
 
 
 def shown_flags(options: RunOptions) -> dict[str, Any]:
@@ -138,4 +144,6 @@ def shown_flags(options: RunOptions) -> dict[str, Any]:
     shown["runner_flags"] = without_secrets(options.runner_flags)
     if options.endpoint is not None:
         shown["endpoint"] = options.endpoint.address
+    elif options.service != EMULATOR:
+        shown["endpoint"] = EMULATOR  # or a replay of what failed would ask the service itself
     return shown

@@ -10,6 +10,14 @@ from typing import Any, ClassVar
 
 from groundrows.pipeline.options.flag import Flag, Only, Parameter, flag
 from groundrows.schemas.errors import UsageError
+from groundrows.schemas.service import (
+    DISCOVERY_ENGINE,
+    FACTS_INSTRUCTION,
+    GEMINI,
+    SERVICES,
+    Access,
+    access_of,
+)
 from groundrows.transforms.generate.clients.open import is_loopback
 
 EMULATOR_LOCATION = "projects/emulated/locations/global"
@@ -17,12 +25,8 @@ LOCATION = r"projects/[A-Za-z0-9.:_-]+/locations/([a-z0-9-]+)"
 ADDRESS = re.compile(
     r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(?P<port>[0-9]{1,5}))?/?"
 )
-# The service has these three regions; any other location is refused by it with a 400.
-ENDPOINTS = {
-    "global": "discoveryengine.googleapis.com:443",
-    "us": "us-discoveryengine.googleapis.com:443",
-    "eu": "eu-discoveryengine.googleapis.com:443",
-}
+EMULATOR = "emulator"
+"""As `--service`: the first service, emulated. As `--endpoint`: an emulator of the service that is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +58,18 @@ class ServiceOptions:
     service: str = flag(
         "",
         Flag(
-            "The service to ask; `emulator` starts one on this machine. Required, so that emulator output "
-            "can't be mistaken for real answers.",
-            choices=("discoveryengine", "emulator"),
+            "The service to ask: the Grounded Generation API (`discoveryengine`) or Gemini; `emulator` is "
+            "the first of them on an emulator. Required, so that emulator output can't be mistaken for real "
+            "answers.",
+            choices=(*SERVICES, EMULATOR),
             template=None,
         ),
     )
     endpoint: Endpoint | None = flag(
         None,
         Flag(
-            "Call this server instead of the service's own; over TLS unless it is on this machine.",
+            "Call this server instead of the service's own; over TLS unless it is on this machine. The word "
+            "emulator starts one of the service on this machine.",
             metavar="HOST:PORT",
             template=None,
         ),
@@ -71,7 +77,9 @@ class ServiceOptions:
     location: str = flag(
         "",
         Flag(
-            "The location resource that requests name; it decides which regional endpoint is called.",
+            "The location resource that requests name; it decides which regional endpoint is called. Gemini "
+            "is asked on the Agent Platform with one, and without one on the Developer API, with the key in "
+            "GEMINI_API_KEY.",
             metavar="projects/P/locations/L",
             pattern=LOCATION,
             noun="location",
@@ -80,10 +88,43 @@ class ServiceOptions:
         ),
     )
     api_version: str = flag(
-        "v1",
-        Flag("The version of the API; v1alpha works over REST only.", choices=("v1", "v1beta", "v1alpha")),
+        "",
+        Flag(
+            "The version of the API; v1alpha works over REST only.",
+            choices=("v1", "v1beta", "v1alpha", "v1beta1"),
+            default_said="v1, and v1beta for Gemini on the Developer API",
+        ),
     )
-    transport: str = flag("grpc", Flag("The protocol of the calls.", choices=("grpc", "rest")))
+    transport: str = flag(
+        "",
+        Flag(
+            "The protocol of the calls.",
+            choices=("grpc", "rest"),
+            default_said="grpc, and rest for Gemini",
+        ),
+    )
+    model: str | None = flag(
+        None,
+        Flag(
+            "The model of every request that names none; Gemini needs one.",
+            metavar="NAME",
+            default_said="the service's own",
+            pattern=r"[A-Za-z0-9][A-Za-z0-9._@/:-]*",
+            noun="model",
+            example="a name such as gemini-2.5-flash",
+            only=Only.GENERATING,
+        ),
+    )
+    facts_instruction: str = flag(
+        FACTS_INSTRUCTION,
+        Flag(
+            "What stands above a record's facts in the prompt, where the service takes them there alone "
+            "(Gemini).",
+            metavar="TEXT",
+            empty="refused",
+            only=Only.GENERATING,
+        ),
+    )
     stream_answers: bool = flag(
         False, Flag("Call the streaming method, which sends an answer in parts.", only=Only.GENERATING)
     )
@@ -110,8 +151,18 @@ class ServiceOptions:
     )
 
 
-def where_to_call(values: Mapping[str, Any]) -> tuple[Endpoint | None, str]:
-    """The server, or None when the run starts its own, and the location resource.
+def service_asked(service: str) -> str:
+    """The name of the service that a `--service` means."""
+    return DISCOVERY_ENGINE if service == EMULATOR else service
+
+
+def is_emulated(service: str, endpoint: str | None) -> bool:
+    """Whether `--service` and `--endpoint`, as given, name an emulator rather than a service."""
+    return EMULATOR in (service, endpoint)
+
+
+def settled(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of `ServiceOptions` that depend on each other: where to call, and how.
 
     Args:
         values: The attributes of `ServiceOptions`, but for `endpoint`, which is still a text or None.
@@ -122,29 +173,61 @@ def where_to_call(values: Mapping[str, Any]) -> tuple[Endpoint | None, str]:
     service, location, endpoint = values["service"], values["location"], values["endpoint"]
     if not service:
         raise UsageError(
-            "Nothing says whom to ask: give --service=discoveryengine, or --service=emulator to try it out."
+            "Nothing says whom to ask: give --service=discoveryengine, --service=gemini, or "
+            "--service=emulator to try it out."
         )
-    if values["transport"] != "rest" and values["api_version"] == "v1alpha":
-        raise UsageError("--api_version=v1alpha works over REST only: give --transport=rest too.")
-    if not location and service == "emulator":
+    asked = service_asked(service)
+    if not location and is_emulated(service, endpoint) and access_of(asked, "") is None:
         location = EMULATOR_LOCATION
-    if not location:
+    if asked == GEMINI and values["check_grounding"]:
+        raise UsageError(
+            "--check_grounding asks the Grounded Generation API, which --service=gemini does not know: "
+            "leave it out."
+        )
+    access = access_of(asked, location)
+    if access is None:
         raise UsageError(
             "Nothing says in whose name to ask: give --location=projects/PROJECT/locations/global."
         )
-    if values["emulator_flags"] and (service != "emulator" or endpoint is not None):
+    return {
+        "location": location,
+        "transport": _one_of(access.transports, "transport", values["transport"], asked, location),
+        "api_version": _version(access.versions, values, asked, location),
+        "endpoint": _where(values, access, location),
+    }
+
+
+def _one_of(known: tuple[str, ...], name: str, given: str, asked: str, location: str) -> str:
+    if not given or given in known:
+        return given or known[0]
+    where = f"{asked} {'with' if location else 'without'} a --location"
+    raise UsageError(
+        f"--{name}={given} is not there for {where}: give {' or '.join(known)}, or leave it out."
+    )
+
+
+def _version(known: tuple[str, ...], values: Mapping[str, Any], asked: str, location: str) -> str:
+    version = _one_of(known, "api_version", values["api_version"], asked, location)
+    if version == "v1alpha" and asked == DISCOVERY_ENGINE and values["transport"] != "rest":
+        raise UsageError("--api_version=v1alpha works over REST only: give --transport=rest too.")
+    return version
+
+
+def _where(values: Mapping[str, Any], access: Access, location: str) -> Endpoint | None:
+    service, endpoint = values["service"], values["endpoint"]
+    starts_one = endpoint == EMULATOR or (service == EMULATOR and endpoint is None)
+    if values["emulator_flags"] and not starts_one:
         raise UsageError("--emulator_flags is for a run that starts its own emulator: leave it out here.")
+    if starts_one:
+        return None
     if endpoint is not None:
-        return _endpoint(endpoint, service), location
-    if service == "emulator":
-        return None, location
-    region = location.rpartition("/")[2]
-    if region not in ENDPOINTS:
+        return _endpoint(endpoint, service)
+    if access.endpoint is None:
         raise UsageError(
-            f"--location={location} is in {region}, which has no endpoint known here: "
-            f"use one of {', '.join(ENDPOINTS)}, or name a server with --endpoint."
+            f"--location={location} is in {location.rpartition('/')[2]}, which has no endpoint known here: "
+            f"use one of {', '.join(access.regions)}, or name a server with --endpoint."
         )
-    return Endpoint(ENDPOINTS[region], secure=True), location
+    return Endpoint(access.endpoint, secure=True)
 
 
 def _endpoint(text: str, service: str) -> Endpoint:
@@ -157,10 +240,10 @@ def _endpoint(text: str, service: str) -> Endpoint:
     scheme, host = match["scheme"], match["host"].strip("[]")
     local = is_loopback(host)
     secure = scheme == "https" or (scheme is None and not local)
-    if not local and (not secure or service == "emulator"):
+    if not local and (not secure or service == EMULATOR):
         raise UsageError(
             f"--endpoint={text} is not on this machine, and calls without TLS stay on loopback: "
-            "use an https address with --service=discoveryengine, or 127.0.0.1."
+            f"use an https address with --service={service_asked(service)}, or 127.0.0.1."
         )
     if port is None and not secure:
         raise UsageError(f"--endpoint={text} names no port: write HOST:PORT.")

@@ -21,7 +21,9 @@ from groundrows.pipeline.sinks.failures_topic import check_topic
 from groundrows.pipeline.sources.messages import topic_of
 from groundrows.pipeline.storage import output, worker_directory
 from groundrows.pipeline.storage.uris import on_cloud_storage, without_password
-from groundrows.schemas.errors import LedgerError, NoLedgerError, UsageError
+from groundrows.schemas.errors import LedgerError, NoLedgerError, SetupError, UsageError
+from groundrows.schemas.service import GEMINI
+from groundrows.transforms.generate.clients.api_key import api_key
 from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.uri import open_ledger
 from groundrows.transforms.generate.redis_server import is_passing, what_failed
@@ -72,8 +74,16 @@ def check_paths(run: Intended) -> None:
 
 def check_credentials(run: Intended) -> None:
     """Refuse a run that could call nothing for want of credentials."""
-    if run.options.endpoint is not None and run.options.endpoint.secure:
+    options = run.options
+    if options.endpoint is None or not options.endpoint.secure:
+        return
+    if options.location:
         need_credentials()
+        return
+    try:
+        api_key()
+    except SetupError as error:
+        raise UsageError(str(error)) from None
 
 
 # -- what the flags say together
@@ -163,10 +173,15 @@ def check_dataflow(run: Intended) -> None:
             "--ledger=sqlite:… is a file on this machine, which workers on Dataflow don't have: give "
             "redis://HOST:PORT/DB, or leave it out."
         )
-    if options.service == "emulator" and options.endpoint is None:
+    if options.endpoint is None:
         raise UsageError(
             "--service=emulator would start one on this machine, where workers on Dataflow don't find it: "
             "name one with --endpoint, or give --service=discoveryengine."
+        )
+    if options.asked == GEMINI and not options.location:
+        raise UsageError(
+            "--service=gemini without --location asks with the key in this machine's environment, which "
+            "workers on Dataflow don't have: give --location=projects/PROJECT/locations/global."
         )
     if not options.is_stream and not options.overwrite and output.is_under_way(options.output):
         raise UsageError(

@@ -121,6 +121,7 @@ def check_records(options: RunOptions) -> CheckSettings:
             answer_field=options.answer_field,
             citation_threshold=options.citation_threshold,
             api_version=options.api_version,
+            service=options.asked,
         )
     except ValueError as error:
         raise usage_error(error) from None
@@ -135,7 +136,7 @@ def record_settings(options: RunOptions) -> RecordSettings:
     try:
         defaults = None
         if options.request_defaults is not None:
-            defaults = load_defaults(_text(options.request_defaults), options.api_version)
+            defaults = load_defaults(_text(options.request_defaults), options.api_version, options.asked)
         return RecordSettings(
             question_field=options.question_field,
             id_field=options.id_field,
@@ -143,6 +144,9 @@ def record_settings(options: RunOptions) -> RecordSettings:
             defaults=defaults,
             api_version=options.api_version,
             transport=options.transport,  # type: ignore[arg-type]
+            service=options.asked,
+            model=options.model,
+            facts_instruction=options.facts_instruction,
         )
     except ValueError as error:
         raise usage_error(error) from None
@@ -233,6 +237,7 @@ def call_settings(
         method=options.mode,  # type: ignore[arg-type]
         stream_answers=options.stream_answers,
         release_failed=options.is_stream,
+        service=options.asked,
         max_response_bytes=options.max_response_mb * MEGABYTE,
     )
 

@@ -11,10 +11,10 @@ from typing import Any
 from groundrows.pipeline.options.run import RunOptions, shown_flags
 from groundrows.pipeline.run.accounting import Account
 from groundrows.pipeline.run.examples import Example
-from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
+from groundrows.schemas.codes import EMPTY_ANSWER, INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
 
 # Failures that the same record need not meet again.
-WORTH_REPLAYING = RETRYABLE_CODES | {NOT_ATTEMPTED, INTERNAL_ERROR}
+WORTH_REPLAYING = RETRYABLE_CODES | {EMPTY_ANSWER, NOT_ATTEMPTED, INTERNAL_ERROR}
 
 
 def run_json(

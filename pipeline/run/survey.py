@@ -210,7 +210,11 @@ class Surveyor:
 def _name(job: Job, request: bytes) -> bytes:
     question = job.question
     return fingerprint(
-        request, question.api_version, method=question.method, user_context=question.user_context
+        request,
+        question.api_version,
+        method=question.method,
+        user_context=question.user_context,
+        service=question.service,
     )
 
 

@@ -8,6 +8,7 @@ from groundrows.schemas.discoveryengine import rules
 from groundrows.schemas.discoveryengine.fill import fill, fill_list
 from groundrows.schemas.discoveryengine.messages import Pb
 from groundrows.schemas.errors import RuleError
+from groundrows.schemas.labels import check_label_count, check_labels
 from groundrows.schemas.wording import wrong_type
 
 # The fields that a record and the request defaults may both have, by the name of their snake_case form.
@@ -77,9 +78,9 @@ def lay_labels(request: Pb, labels: object) -> None:
     """Merge labels into those that a request of either method has already."""
     if not isinstance(labels, Mapping):
         raise wrong_type("user_labels", "an object of strings", labels)
-    rules.check_labels(labels)
+    check_labels(labels)
     request.user_labels.update(labels)
-    rules.check_label_count(len(request.user_labels))
+    check_label_count(len(request.user_labels))
 
 
 def add_facts(facts: Pb, given: object, check_count: Callable[[int, str], None]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groundrows.schemas.defaults import Defaults
 from groundrows.schemas.discoveryengine.build import (
     SHARED_FIELDS,
     add_content,
@@ -17,7 +16,7 @@ from groundrows.schemas.discoveryengine.messages import request_class
 from groundrows.schemas.discoveryengine.rules import text_of
 from groundrows.schemas.errors import RuleError
 from groundrows.schemas.jsontext import compact_json
-from groundrows.schemas.service import Built
+from groundrows.schemas.service import BuildSettings, Built
 
 _LAID = frozenset(SHARED_FIELDS) - {"user_context"}
 
@@ -29,17 +28,21 @@ class Builder:
     a deterministic order; an instruction is a serialized `GroundedGenerationContent`.
     """
 
-    def __init__(self, api_version: str, transport: str, defaults: Defaults | None) -> None:
+    def __init__(self, api_version: str, settings: BuildSettings) -> None:
         self._message = request_class(api_version)
-        self._base = None if defaults is None else self._message.FromString(defaults.request)
+        self._base = self._message()
+        if settings.model is not None:
+            self._base.generation_spec.model_id = settings.model
+        defaults = settings.defaults
+        if defaults is not None:
+            self._base.MergeFromString(defaults.request)
         self._user_context = None if defaults is None else defaults.user_context
-        self._transport = transport
+        self._transport = settings.transport
 
     def build(self, question: str | None, fields: Mapping[str, object]) -> Built:
         """See `RequestBuilder.build`."""
         request = self._message()
-        if self._base is not None:
-            request.CopyFrom(self._base)
+        request.CopyFrom(self._base)
         if question is None:
             lay_contents(request, fields["contents"])
             question = text_of(request.contents[-1])

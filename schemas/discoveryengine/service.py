@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
-from groundrows.schemas.defaults import Defaults
 from groundrows.schemas.discoveryengine import check, reading
 from groundrows.schemas.discoveryengine import request as requests
 from groundrows.schemas.discoveryengine.build import SHARED_FIELDS
@@ -18,8 +17,15 @@ from groundrows.schemas.errors import UndecodableError
 from groundrows.schemas.jsontext import compact_json
 from groundrows.schemas.outcome import Answer
 from groundrows.schemas.response import CheckResponse, Response
-from groundrows.schemas.service import Asked, AskedCheck, Built, CheckService, Method
+from groundrows.schemas.service import Access, Asked, AskedCheck, BuildSettings, Built, CheckService, Method
 
+_VERSIONS = ("v1", "v1beta", "v1alpha")
+# The service has these three regions; any other location is refused by it with a 400.
+_ENDPOINTS = {
+    "global": "discoveryengine.googleapis.com:443",
+    "us": "us-discoveryengine.googleapis.com:443",
+    "eu": "eu-discoveryengine.googleapis.com:443",
+}
 # A ledger does not say which version a response is of; v1beta's message knows every field of v1's.
 _STORED_VERSION = "v1beta"
 
@@ -31,6 +37,14 @@ def open_service(api_version: str) -> CheckService:
         ValueError: It has no such version.
     """
     return _DiscoveryEngine(api_version)
+
+
+def access(location: str) -> Access | None:
+    """How the service is reached from a location; from none it is not."""
+    if not location:
+        return None
+    endpoint = _ENDPOINTS.get(location.rpartition("/")[2])
+    return Access(endpoint, _VERSIONS, ("grpc", "rest"), tuple(_ENDPOINTS))
 
 
 def stored_json(response: bytes) -> str | None:
@@ -49,8 +63,8 @@ class _DiscoveryEngine:
         self.check_fields = check.FIELDS
         self._version = api_version
 
-    def requests(self, transport: str, defaults: Defaults | None) -> Builder:
-        return Builder(self._version, transport, defaults)
+    def requests(self, settings: BuildSettings) -> Builder:
+        return Builder(self._version, settings)
 
     def default_request(self, fields: Mapping[str, object]) -> Built:
         return default_request(self._version, fields)

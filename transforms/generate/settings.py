@@ -19,7 +19,8 @@ class CallSettings:
     Attributes:
         endpoint: `HOST:PORT`.
         secure: Whether to use TLS and Application Default Credentials; False only on loopback.
-        location: The API's location resource, `projects/P/locations/L`.
+        location: The API's location resource, `projects/P/locations/L`; empty for a service that is asked in
+            nobody's name.
         api_version: The version of the service's API, such as `v1`.
         run_id: The run's name; scopes the budget and the search for duplicates.
         requests_per_minute: The limit over all workers, or None for no limit.
@@ -41,6 +42,7 @@ class CallSettings:
         transport: `grpc` or `rest`.
         method: `generate` or `check`: what every question of this engine calls.
         stream_answers: Whether `generate` uses the streaming method.
+        service: Which service is called: a name of `SERVICES`.
         release_failed: Whether a question that failed may be asked again when it comes again in this run, as
             in a stream, where it was published anew; in an archive it is a duplicate still.
         max_response_bytes: The most that one response may have, as sent and as unpacked.

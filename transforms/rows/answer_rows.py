@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from groundrows.schemas import ids
 from groundrows.schemas.outcome import Answer
 from groundrows.schemas.question import Question
-from groundrows.schemas.response import Candidate, Chunk, Claim, Span
+from groundrows.schemas.response import NO_USAGE, Candidate, Chunk, Claim, Span, Usage
 from groundrows.schemas.rows import AnswerRow, ClaimSupportRow, Retrieval, SupportChunkRow
 from groundrows.transforms.rows.spans import coverage, locate
 from groundrows.transforms.rows.values import score_of, shortened, valid_indices
@@ -33,6 +33,9 @@ class Turn:
         request_json: The request as sent.
         response_json: The whole response, if rows are to carry it.
         warnings: What was odd about the response as a whole.
+        usage: What the response took.
+        model_version: The model that answered, as the service names it.
+        response_id: The service's own id of the response.
     """
 
     run_id: str
@@ -43,6 +46,9 @@ class Turn:
     request_json: str
     response_json: str | None
     warnings: tuple[str, ...]
+    usage: Usage = NO_USAGE
+    model_version: str | None = None
+    response_id: str | None = None
 
 
 def answer_id_of(question: Question, answer: Answer, candidate_index: int) -> str:
@@ -77,8 +83,10 @@ def candidate_rows(
         oddities.append("The candidate has no content: answer_text is empty.")
     grounding_score = score_of(candidate.score, "grounding_score", oddities)
     retrieval = _retrieval(candidate.retrieval, oddities)
-    by_google = turn.asked_google or any(one.source == "GOOGLE_SEARCH" for one in retrieval)
-    uris_expire_at = answer.answered_at + URI_LIFETIME if by_google else None
+    expire = candidate.links_expire
+    if expire is None:
+        expire = turn.asked_google or any(one.source == "GOOGLE_SEARCH" for one in retrieval)
+    uris_expire_at = answer.answered_at + URI_LIFETIME if expire else None
 
     chunks = [
         _chunk_row(chunk, index, row_keys, uris_expire_at) for index, chunk in enumerate(candidate.chunks)
@@ -90,14 +98,22 @@ def candidate_rows(
         cited = valid_indices(claim.cited, len(chunks), claim_index, oddities)
         score = score_of(claim.score, "support_score", oddities, f" of claim {claim_index}")
         start, end = span or _NOWHERE
-        said = (*row_keys, claim_index, claim.text, start, end, score)
+        said = (*row_keys, claim_index, claim.text, start, end)
+        scores = _chunk_scores(claim, claim_index, oddities) if claim.chunk_scores else {}
         for chunk_index in cited:
             chunk = chunks[chunk_index]
-            claims.append(ClaimSupportRow(*said, chunk_index, chunk.uri, chunk.title, chunk.source))
+            about = (chunk_index, chunk.uri, chunk.title, chunk.source)
+            claims.append(ClaimSupportRow(*said, scores.get(chunk_index, score), *about))
         if cited:
             supported.append(span)
         else:
-            claims.append(ClaimSupportRow(*said, None, None, None, None))
+            claims.append(ClaimSupportRow(*said, score, None, None, None, None))
+
+    covered = None
+    if candidate.has_claims:
+        covered = coverage(len(answer_text), [span for span in supported if span is not None])
+    # Tokens are of the whole response: in one row, so that a sum counts them once.
+    usage = turn.usage if candidate_index == 0 else NO_USAGE
 
     row = AnswerRow(
         *keys,
@@ -105,7 +121,7 @@ def candidate_rows(
         answer_text=answer_text,
         role=candidate.role,
         grounding_score=grounding_score,
-        support_coverage=coverage(len(answer_text), [span for span in supported if span is not None]),
+        support_coverage=covered,
         claim_count=len(spans),
         supported_claim_count=len(supported),
         chunk_count=len(chunks),
@@ -129,6 +145,25 @@ def candidate_rows(
         metadata=question.metadata,
         request_json=turn.request_json,
         response_json=turn.response_json,
+        service=answer.service,
+        finish_reason=candidate.finish_reason,
+        finish_message=candidate.finish_message,
+        model_version=turn.model_version,
+        response_id=turn.response_id,
+        prompt_tokens=usage.prompt,
+        answer_tokens=usage.answer,
+        thought_tokens=usage.thoughts,
+        tool_tokens=usage.tool,
+        cached_tokens=usage.cached,
+        total_tokens=usage.total,
+        traffic_type=turn.usage.traffic_type,
+        retrieval_queries=candidate.retrieval_queries,
+        billed_searches=candidate.billed_searches,
+        safety_ratings=candidate.safety_ratings,
+        citations=candidate.citations,
+        urls=candidate.urls,
+        avg_logprobs=candidate.avg_logprobs,
+        thoughts=candidate.thoughts,
     )
     return row, chunks, claims
 
@@ -152,7 +187,18 @@ def _chunk_row(
         chunk.metadata,
         chunk.index_in_stream,
         uris_expire_at,
+        chunk.kind,
+        chunk.place_id,
     )
+
+
+def _chunk_scores(claim: Claim, claim_index: int, warnings: list[str]) -> dict[int, float | None]:
+    """How well each chunk supports a claim, where the service scores chunks; of one cited twice the first."""
+    scores: dict[int, float | None] = {}
+    for chunk_index, sent in zip(claim.cited, claim.chunk_scores, strict=False):
+        score = score_of(sent, "support_score", warnings, f" of claim {claim_index}")
+        scores.setdefault(chunk_index, score)
+    return scores
 
 
 def _spans(answer_text: str, claims: Sequence[Claim]) -> list[Span | None]:

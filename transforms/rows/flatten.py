@@ -98,7 +98,7 @@ def flatten(outcome: Outcome, settings: FlattenSettings) -> Rows:
             failure = failure or undecodable(outcome.question, answer)
             continue
         if not response.candidates:
-            failure = failure or _no_answer(outcome.question, answer, "NO_CANDIDATES")
+            failure = failure or unanswered(outcome.question, answer, response)
             continue
         for candidate in response.candidates:
             answer_row, chunk_rows, claim_rows = candidate_rows(turn, candidate)
@@ -267,14 +267,27 @@ _PROBLEMS = {
 }
 
 
+def unanswered(question: Question, answer: Answer, response: Response) -> Failure:
+    """Return the failure of a question whose response answers nothing, with the reason that was given."""
+    why = response.unanswered
+    if why is None:
+        return _no_answer(question, answer, "NO_CANDIDATES")
+    return _failure(question, answer, why.code, why.message, retryable=why.retryable)
+
+
 def _no_answer(question: Question, answer: Answer, code: str) -> Failure:
+    message = _PROBLEMS[code].format(turn=answer.turn_index, version=answer.api_version)
+    return _failure(question, answer, code, message, retryable=False)
+
+
+def _failure(question: Question, answer: Answer, code: str, message: str, *, retryable: bool) -> Failure:
     return Failure(
         question_id=question.question_id,
         turn_index=answer.turn_index,
         stage="flatten",
         code=code,
-        message=_PROBLEMS[code].format(turn=answer.turn_index, version=answer.api_version),
-        retryable=False,
+        message=message,
+        retryable=retryable,
         attempts=answer.attempts,
         origin=question.origin,
         record=question.record,
@@ -301,4 +314,7 @@ def _read(question: Question, answer: Answer, settings: FlattenSettings) -> tupl
         request_json=request_json,
         response_json=response.json,
         warnings=response.warnings,
+        usage=response.usage,
+        model_version=response.model_version,
+        response_id=response.response_id,
     )

@@ -11,6 +11,7 @@ from groundrows.pipeline.emulator.discoveryengine.grounding_check import check
 from groundrows.pipeline.emulator.discoveryengine.messages import Origin, user_turns
 from groundrows.pipeline.emulator.discoveryengine.streaming import parts_of
 from groundrows.pipeline.emulator.discoveryengine.validation import violations
+from groundrows.pipeline.emulator.faults import ODD
 from groundrows.pipeline.emulator.options import EmulatorOptions
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class DiscoveryEngine:
     def broken(self, origin: Origin, request: Any, name: str, variety: int) -> tuple[bytes, ...]:
         """The serialized answer with the fault `name`: in parts for a stream, else as the only part."""
         body = self.whole(origin, request)
+        if name in ODD:  # which are another API's
+            return self.parts(origin, request) if origin.streams else (body,)
         if origin.streams:
             return break_parts(name, variety, body)
         return ((break_check if origin.is_check else break_response)(name, variety, body),)

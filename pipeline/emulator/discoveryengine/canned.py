@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
+from groundrows.pipeline.emulator.answering.canned import CHUNK_CHARACTERS, CLAIMS
 from groundrows.pipeline.emulator.discoveryengine.grounding_check import check
 from groundrows.pipeline.emulator.discoveryengine.messages import CheckRequest, Response, Retrieved
 from groundrows.pipeline.emulator.discoveryengine.streaming import serialized_parts
-
-CLAIMS = (
-    "A measuring run asks the same kind of question many times over.",
-    "Every one of its questions gets this same answer of five sentences.",
-    "Each sentence is a claim, and each claim cites a chunk of its own.",
-    "The chunks are about as long as those a search usually returns.",
-    "Nothing in this answer depends on what was asked.",
-)
-CHUNK_CHARACTERS = 300
 
 
 @cache

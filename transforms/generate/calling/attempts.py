@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED
+from groundrows.schemas.codes import EMPTY_ANSWER, INTERNAL_ERROR, NOT_ATTEMPTED
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.budget import Budget
 from groundrows.transforms.generate.calling.gate import Gate, Halted
@@ -22,6 +22,8 @@ from groundrows.transforms.generate.ledger.base import Entry
 
 _LOGGER = logging.getLogger(__name__)
 NOT_WANTED = "Another worker may have this question's message by now, so it was left to that."
+EMPTY_RETRIES = 2
+"""How often a turn whose answer came empty is asked again for that: each time it is paid for."""
 _SPENT = "The budget of --max_requests was spent before this question's turn."
 
 
@@ -151,6 +153,8 @@ class Attempts:
             line.gate.failed(last, sent_at)
             self._note(last)
             wait = self.policy.wait_seconds(last, attempts, time.monotonic() - first_at)
+            if last.code == EMPTY_ANSWER and codes.count(EMPTY_ANSWER) >= EMPTY_RETRIES:
+                wait = None
             if wait is None:
                 return _gave_up(last, attempts, codes)
             codes.append(last.code)

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 
+from groundrows.schemas.codes import EMPTY_ANSWER
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.breaker import Breaker
 from groundrows.transforms.generate.pacing.base import Pacer
@@ -118,8 +119,8 @@ class Gate:
             error: The error.
             sent_at: When the call left, on `time.monotonic`'s clock.
         """
-        if not error.retryable:
-            # The service did its work: it looked at the request and said no.
+        if not error.retryable or error.code == EMPTY_ANSWER:
+            # The service did its work: it looked at the request and said no, or nothing.
             self.answered(sent_at)
             return
         self._breaker.failed()

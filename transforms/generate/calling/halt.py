@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from groundrows.schemas.codes import RETRYABLE_CODES
+from groundrows.schemas.codes import EMPTY_ANSWER, RETRYABLE_CODES
 from groundrows.schemas.errors import CallError
 
 HOPELESS_CODES = frozenset(
@@ -73,6 +73,9 @@ class Halt:
 
     def failed(self, error: CallError) -> None:
         """An attempt failed: may set `reason`."""
+        if error.code == EMPTY_ANSWER:  # the service works
+            self.succeeded()
+            return
         with self._lock:
             if error.code in RETRYABLE_CODES:
                 self._count_transient(error)

@@ -67,6 +67,7 @@ def next_job(
             method=question.method,
             streamed=_streamed(question, settings),
             user_context=question.user_context,
+            service=question.service,
         ),
     )
     return Job(ticket, question, answers, request, key, delivered, Hold(key))
@@ -89,7 +90,11 @@ def question_key(question: Question) -> bytes:
     if question.instructions:
         asked += hashlib.sha256(repr(question.instructions).encode()).digest()
     name = fingerprint(
-        asked, question.api_version, method=question.method, user_context=question.user_context
+        asked,
+        question.api_version,
+        method=question.method,
+        user_context=question.user_context,
+        service=question.service,
     )
     return entry_key(question.question_id, 0, name)
 

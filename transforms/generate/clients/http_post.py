@@ -9,6 +9,8 @@ import asyncio
 import ssl
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -16,12 +18,12 @@ from yarl import URL
 
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.clients.bounded_body import ACCEPTED_ENCODING, BoundedBody
-from groundrows.transforms.generate.clients.credentials import AuthHeaders
 from groundrows.transforms.generate.clients.first_element import FirstElement
 from groundrows.transforms.generate.clients.http_errors import http_error
 from groundrows.transforms.generate.clients.status import status_error
 from groundrows.transforms.generate.settings import MEGABYTE, CallSettings
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept-Encoding": ACCEPTED_ENCODING,
@@ -29,6 +31,22 @@ _HEADERS = {
 }
 # An error's body is there for its message; what is longer is no message for people.
 _MOST_OF_AN_ERROR = MEGABYTE
+
+
+class Auth(Protocol):
+    """Makes the headers that say in whose name, or with which key, a request is made."""
+
+    async def get(self) -> Mapping[str, str]:
+        """The headers for a request that leaves now.
+
+        Raises:
+            CallError: There are none to be had.
+        """
+        ...
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        ...
 
 
 class HttpPost:
@@ -39,7 +57,7 @@ class HttpPost:
         auth: Makes the headers that say in whose name a request is made; None for none.
     """
 
-    def __init__(self, settings: CallSettings, auth: AuthHeaders | None) -> None:
+    def __init__(self, settings: CallSettings, auth: Auth | None) -> None:
         self._auth = auth
         self._most = settings.max_response_bytes
         self._session = aiohttp.ClientSession(
@@ -57,7 +75,13 @@ class HttpPost:
         )
 
     async def post(
-        self, url: URL, body: bytes, deadline: float, *, is_array: bool = False
+        self,
+        url: URL,
+        body: bytes,
+        deadline: float,
+        *,
+        is_array: bool = False,
+        headers: Mapping[str, str] = _NONE,
     ) -> tuple[bytes, float | None]:
         """Send one request.
 
@@ -66,6 +90,7 @@ class HttpPost:
             body: The request as JSON.
             deadline: Seconds after which the attempt is cut.
             is_array: Whether the response is a stream: an array whose first element is watched for.
+            headers: What this request has beside the headers of all of them.
 
         Returns:
             The response's body, and milliseconds until its first element was there, if it was watched for.
@@ -76,7 +101,7 @@ class HttpPost:
         """
         try:
             async with asyncio.timeout(deadline):
-                return await self._post(url, body, deadline, is_array)
+                return await self._post(url, body, deadline, is_array, headers)
         except TimeoutError:
             raise status_error("DEADLINE_EXCEEDED", "the call was cut", None, deadline) from None
         except aiohttp.ClientPayloadError as error:
@@ -87,11 +112,12 @@ class HttpPost:
             raise CallError("UNAVAILABLE", str(error) or type(error).__name__) from None
 
     async def _post(
-        self, url: URL, body: bytes, deadline: float, is_array: bool
+        self, url: URL, body: bytes, deadline: float, is_array: bool, headers: Mapping[str, str]
     ) -> tuple[bytes, float | None]:
         if self._session.closed:
             raise CallError("UNAVAILABLE", "the client is closed")
-        headers: Mapping[str, str] | None = None if self._auth is None else await self._auth.get()
+        if self._auth is not None:
+            headers = {**headers, **await self._auth.get()}
         started = time.monotonic()
         request = self._session.post(url, data=body, headers=headers, allow_redirects=False)
         async with request as response:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from groundrows.schemas.service import Method
+from groundrows.schemas.service import DISCOVERY_ENGINE, Method
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +171,17 @@ def fingerprint(
     method: Method = "generate",
     streamed: bool = False,
     user_context: str | None = None,
+    service: str = DISCOVERY_ENGINE,
 ) -> bytes:
-    """32 bytes that name a request as sent: its message, version and method, and what no message holds.
+    """32 bytes that name a request as sent: its message, service, version and method, and what else goes out.
 
     The transport is no part of it: by whichever way the same is asked, the answer is the same row. A stream
     is asked apart, since its answers hold no scores.
     """
     how = "stream" if streamed else "unary" if method == "generate" else method
-    digest = hashlib.sha256(f"{api_version}/{how}/".encode() + request)
+    # The first service keeps the names that its ledgers have had from the start.
+    whose = "" if service == DISCOVERY_ENGINE else f"{service}/"
+    digest = hashlib.sha256(f"{whose}{api_version}/{how}/".encode() + request)
     if user_context is not None:
         digest = hashlib.sha256(b"user_context/" + digest.digest() + user_context.encode())
     return digest.digest()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from groundrows.schemas.codes import (
+    EMPTY_ANSWER,
     INTERNAL_ERROR,
     MESSAGE_TOO_LARGE,
     NOT_ATTEMPTED,
@@ -598,3 +599,15 @@ def test_a_quota_that_stays_at_zero_leaves_the_others_askable():
         assert len(desk.client.log) < 5 + 64 + 5 * TRANSIENT_STREAK
 
     run(scenario(), 15)
+
+
+def test_an_empty_answer_is_asked_for_twice_more_and_says_nothing_against_the_service():
+    async def scenario():
+        desk = Desk(failing(EMPTY_ANSWER), policy=RetryPolicy(9, 600.0, 0.001), pacer=FreePacer())
+        result = await desk.ask("q")
+        assert isinstance(result, GaveUp)
+        assert (result.error.code, result.attempts, result.retryable) == (EMPTY_ANSWER, 3, True)
+        assert result.retry_codes == (EMPTY_ANSWER,) * 2
+        assert desk.gate.pacer.refusals == []
+
+    run(scenario())

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from groundrows.schemas.codes import MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
+from groundrows.schemas.codes import EMPTY_ANSWER, MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.halt import (
     HOPELESS_CODES,
@@ -189,3 +189,12 @@ def test_words_that_came_once_are_not_repeated_in_the_reason(halt, clock):
     for _ in range(LONG_WAIT_STREAK):
         told.failed(CallError("RESOURCE_EXHAUSTED", SECRET, retry_after=1e6))
     assert SECRET not in told.reason
+
+
+def test_empty_answers_show_that_the_service_works(halt, clock):
+    for _ in range(TRANSIENT_STREAK):
+        halt.failed(CallError("UNAVAILABLE", SECRET))
+        clock.now += 30
+        halt.failed(CallError(EMPTY_ANSWER, SECRET))
+        clock.now += 30
+    assert halt.reason is None

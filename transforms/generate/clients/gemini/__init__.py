@@ -1,0 +1,1 @@
+"""The ways to Gemini: REST, on the Agent Platform and the Developer API."""

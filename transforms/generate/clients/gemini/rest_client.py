@@ -1,0 +1,101 @@
+"""Gemini over REST: the body goes out as it was built, and the response is kept as it comes."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from yarl import URL
+
+from groundrows.schemas.codes import EMPTY_ANSWER
+from groundrows.schemas.errors import CallError, NotReadableError, SetupError, UndecodableError
+from groundrows.schemas.gemini.platform import is_agent_platform
+from groundrows.schemas.gemini.reading import judged
+from groundrows.schemas.gemini.request import parted
+from groundrows.transforms.generate.clients.api_key import ApiKey
+from groundrows.transforms.generate.clients.base import Call, Reply
+from groundrows.transforms.generate.clients.credentials import AuthHeaders
+from groundrows.transforms.generate.clients.http_errors import error_in
+from groundrows.transforms.generate.clients.http_post import Auth, HttpPost
+from groundrows.transforms.generate.clients.json_body import read_json
+from groundrows.transforms.generate.clients.status import no_message
+from groundrows.transforms.generate.settings import CallSettings
+
+
+class RestClient:
+    """`generateContent`, streamed or not, of the Agent Platform or the Developer API. Made on its loop.
+
+    Raises:
+        SetupError: There are no credentials, or location and version belong to different places.
+    """
+
+    def __init__(self, settings: CallSettings) -> None:
+        if is_agent_platform(settings.api_version) != bool(settings.location):
+            raise SetupError(
+                f"{settings.api_version} is asked {'without' if settings.location else 'with'} a location: "
+                "leave --api_version out, or give the other kind of --location."
+            )
+        scheme = "https" if settings.secure else "http"
+        self._server = f"{scheme}://{settings.endpoint}/{settings.api_version}"
+        self._streamed = settings.stream_answers
+        self._verb = "streamGenerateContent" if settings.stream_answers else "generateContent"
+        self._auth = _auth(settings)
+        self._http = HttpPost(settings, self._auth)
+
+    async def ask(self, call: Call, deadline: float) -> Reply:
+        """See `Client.ask`."""
+        model, headers, body = parted(call.request)
+        url = URL(f"{self._server}/{quote(model, safe='/')}:{self._verb}", encoded=True)
+        try:
+            response, first_part_ms = await self._http.post(
+                url, body, deadline, is_array=self._streamed, headers=headers
+            )
+            self._check(response, deadline)
+        except CallError as error:
+            raise self._without_key(error) from None
+        return Reply(response, first_part_ms)
+
+    def _check(self, response: bytes, deadline: float) -> None:
+        """See that a response decodes, tells of no error, and answers something or says why it does not.
+
+        Raises:
+            CallError: It does not. What is refused for good is no error: the answer is that there is none.
+        """
+        try:
+            read = read_json(response)
+        except NotReadableError:
+            if self._streamed and _is_cut(response):
+                raise CallError("UNAVAILABLE", "the stream ended before its last part") from None
+            raise no_message(len(response)) from None
+        error = error_in(read, deadline)
+        if error is not None:
+            raise error
+        if isinstance(read, list) != self._streamed:
+            raise no_message(len(response))
+        try:
+            unanswered = judged(read)
+        except UndecodableError:
+            raise no_message(len(response)) from None
+        if unanswered is not None and unanswered.code == EMPTY_ANSWER:
+            raise CallError(EMPTY_ANSWER, unanswered.message)
+
+    def _without_key(self, error: CallError) -> CallError:
+        """The error, whose words are the service's own and end in rows, without the key."""
+        key = self._auth.key if isinstance(self._auth, ApiKey) else None
+        if key is not None and key in error.message:
+            return CallError(error.code, error.message.replace(key, "…"), error.retry_after)
+        return error
+
+    async def close(self) -> None:
+        """See `Client.close`."""
+        await self._http.close()
+
+
+def _auth(settings: CallSettings) -> Auth | None:
+    if not settings.secure:
+        return None
+    return AuthHeaders(settings.endpoint) if settings.location else ApiKey()
+
+
+def _is_cut(body: bytes) -> bool:
+    """Whether an array that can't be read lacks its end: as when a proxy lost the server and says nothing."""
+    return body.lstrip()[:1] == b"[" and body.rstrip()[-1:] != b"]"
