@@ -42,6 +42,9 @@ CHECKED = "checked"
 SKIPPED = "skipped"
 """Answers that there is nothing to check against."""
 
+HALTED = "halted"
+"""Failures that stand for questions, or checks, that were not asked since calling had stopped (`halt.py`)."""
+
 CALLS = "calls"
 """Requests that left, retries included."""
 RETRIES = "retries"

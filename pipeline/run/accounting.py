@@ -19,6 +19,7 @@ from groundrows.transforms.counters import (
     DUPLICATES,
     FAILED,
     FROM_LEDGER,
+    HALTED,
     RECORDS,
     RECORDS_READ,
     RETRIES,
@@ -69,6 +70,7 @@ class Account:
         throttled_seconds: Time spent waiting for the pace, over all workers.
         rows: Rows written, by table.
         checks: The checks that follow answers.
+        halted: Questions and checks that were not asked since calling had stopped for good.
     """
 
     records_read: int
@@ -84,6 +86,7 @@ class Account:
     rows: Mapping[str, int]
     checks: CheckAccount = CheckAccount()
     from_ledger: int = 0
+    halted: int = 0
 
     @property
     def outcomes(self) -> int:
@@ -125,6 +128,7 @@ def account(counters: Mapping[tuple[str, str], int], method: Method = "generate"
         throttled_seconds=one(THROTTLED_SECONDS, calling),
         rows={table: one(table, ROWS) for table in TABLES},
         from_ledger=one(FROM_LEDGER, calling),
+        halted=one(HALTED) + one(HALTED, CHECKS),
         checks=(
             CheckAccount()
             if method == "check"

@@ -19,13 +19,21 @@ from typing import Any
 from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.options.service import Endpoint
-from groundrows.pipeline.run import accounting, preflight, progress, standing, stopping, worker_processes
+from groundrows.pipeline.run import (
+    accounting,
+    preflight,
+    progress,
+    standing,
+    stopping,
+    watching,
+    worker_processes,
+)
 from groundrows.pipeline.run.examples import failure_examples
 from groundrows.pipeline.run.first_records import all_alike
 from groundrows.pipeline.run.graph import build
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.quantiles import read_quantiles
-from groundrows.pipeline.run.runner import tracebacks_hidden, tune_interpreter
+from groundrows.pipeline.run.runner import is_direct, tracebacks_hidden, tune_interpreter
 from groundrows.pipeline.run.saying import say
 from groundrows.pipeline.run.settings import RunSettings, call_settings, settings_of, stream_files_of
 from groundrows.pipeline.run.summary import for_people, nothing_done, run_json
@@ -67,7 +75,16 @@ def carry_out(run: Intended, also: Mapping[str, Any] | None = None) -> int:
         UsageError: The output could not be claimed; nothing was called.
     """
     with opened(run) as settings:
-        result = _execute(run, settings)
+        with watching.watched(settings.output) as watch:
+            try:
+                result = _execute(run, settings)
+            except Exception:
+                # What it held is gone, files under way too: whatever failed, this is why.
+                if not watch.look():
+                    raise
+        if watch.lost is not None:
+            output.halt(settings.output)
+            return _told(watch.lost, 1)
         ended = Ended(
             accounting.counters_of(result),
             read_quantiles(settings.output),
@@ -212,6 +229,9 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
         if not options.quiet:
             say(nothing_done(where.path, ended.also))
         return _told(*_verdict(run, settings, ended, account, balanced=balanced))
+    if balanced and account.halted and _goes_on(run):
+        output.halt(where)
+        return _told(_halted(account), 1)
     sinks.ensure_every_table(where)
     summary = run_json(
         account,
@@ -233,6 +253,29 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
     return _told(*_verdict(run, settings, ended, account, balanced=balanced))
 
 
+def _goes_on(run: Intended) -> bool:
+    """Whether a run whose calling stopped goes on when its command is given again.
+
+    A worker's messages come again by themselves. Workers elsewhere would not find what is answered, which is
+    noted in a file on this machine. Checks alone write no answers by which they could be told.
+    """
+    return run.kind in (Kind.ARCHIVES, Kind.REPLAY) and is_direct(run.beam_options) and _writes_answers(run)
+
+
+def _writes_answers(run: Intended) -> bool:
+    return run.options.mode != "check"
+
+
+def _halted(account: accounting.Account) -> str:
+    answered = account.answered + account.already_answered
+    read = f"{account.records_read:,} records"
+    so_far = f"{answered:,} of {read} are answered and stay so" if answered else f"none of {read} is answered"
+    return (
+        f"The run stopped before its end, and {so_far}; see to what stopped it and run the same command "
+        "again to go on."
+    )
+
+
 def _told(complaint: str | None, code: int) -> int:
     """Tell what there is to complain of; returns the exit code."""
     if complaint is not None:
@@ -246,6 +289,9 @@ def _verdict(
     """What there is to complain of, and the exit code."""
     if ended.early is not None:
         return ended.early
+    if balanced and account.halted and run.kind is not Kind.WORKER:
+        where = settings.output.table("failures")
+        return f"Calling stopped before the end; what was not asked is in {where}, to be replayed.", 1
     if not balanced:
         beside = "" if ended.on_disk is None else f" beside rows on disk {dict(ended.on_disk)}"
         return f"The count law does not hold: {account}{beside}; this is a bug, please report it.", 1

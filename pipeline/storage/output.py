@@ -12,9 +12,9 @@ import json
 import os
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -53,7 +53,8 @@ class Output:
     Attributes:
         path: The directory, local or `gs://`.
         run_id: The run's name; a run that is taken up keeps it.
-        kept_files: Files of finished runs that were there before and stay (`--append`).
+        kept_files: Files that were there before and stay: those of finished runs (`--append`), and
+        written_files: among them those that this very run wrote before its calling stopped.
         started_at: When the run was first started, UTC.
         row_format: The name of the format of the row files that the run writes.
     """
@@ -63,6 +64,7 @@ class Output:
     kept_files: tuple[str, ...]
     started_at: datetime
     row_format: str = DEFAULT
+    written_files: tuple[str, ...] = ()
 
     @property
     def format(self) -> RowFormat:
@@ -87,6 +89,11 @@ class Output:
     def table_files(self, table: str) -> list[str]:
         """A table's files under their final names."""
         return row_files(self.table(table))
+
+    @property
+    def found_files(self) -> tuple[str, ...]:
+        """The files that stay and are of other runs."""
+        return tuple(file for file in self.kept_files if file not in self.written_files)
 
     def kept(self, table: str) -> list[str]:
         """A table's files among those that stay."""
@@ -174,7 +181,7 @@ def _begun(path: str, *, overwrite: bool, append: bool) -> Output:
         )
     stopped = None if finished else _stopped(path, or_none=overwrite)
     # The same command takes a stopped run up; but --overwrite keeps nothing of those before it.
-    if stopped is not None and not (overwrite and stopped.kept_files):
+    if stopped is not None and not (overwrite and stopped.found_files):
         return stopped
     files = _all_row_files(path)
     if files and not finished and not overwrite:
@@ -190,15 +197,7 @@ def _make_way(output: Output) -> None:
     path = output.path
     make_directory(path)
     # In this order a kill in between leaves either the old run whole or this one to be taken up.
-    _write_json(
-        output,
-        UNDER_WAY,
-        {
-            "run_id": output.run_id,
-            "kept_files": [_within(file) for file in output.kept_files],
-            "started_at": output.started_at.isoformat(),
-        },
-    )
+    _note_under_way(output)
     if output.kept_files:
         summaries.set_aside(path)
     else:
@@ -207,6 +206,19 @@ def _make_way(output: Output) -> None:
         if file not in output.kept_files:
             delete(file)
     remove_staging(output)
+
+
+def _note_under_way(output: Output) -> None:
+    _write_json(
+        output,
+        UNDER_WAY,
+        {
+            "run_id": output.run_id,
+            "kept_files": [_within(file) for file in output.found_files],
+            "written_files": [_within(file) for file in output.written_files],
+            "started_at": output.started_at.isoformat(),
+        },
+    )
 
 
 def _stopped(path: str, *, or_none: bool = False) -> Output | None:
@@ -232,9 +244,15 @@ def _taken_up(path: str, said: dict[str, Any]) -> Output:
     started_at = datetime.fromisoformat(said["started_at"])
     if not isinstance(run_id, str) or not run_id or started_at.tzinfo is None:
         raise ValueError("no run")
-    files = [str(FileSystems.join(path, *file.split("/"))) for file in kept]
-    # What somebody took away meanwhile is not kept.
-    return Output(path, run_id, tuple(file for file in files if FileSystems.exists(file)), started_at)
+    found = _there(path, kept)
+    written = _there(path, [_within(file) for file in said.get("written_files", ())])
+    return Output(path, run_id, found + written, started_at, written_files=written)
+
+
+def _there(path: str, files: Iterable[str]) -> tuple[str, ...]:
+    """The files of a note by their whole names; what somebody took away meanwhile is not kept."""
+    names = [str(FileSystems.join(path, *file.split("/"))) for file in files]
+    return tuple(name for name in names if FileSystems.exists(name))
 
 
 def _within(file: str) -> str:
@@ -260,7 +278,7 @@ def finished_files(path: str, table: str) -> list[str] | None:
     if is_finished(path):
         return row_files(FileSystems.join(path, table))
     stopped = _stopped(path)
-    return stopped.kept(table) if stopped is not None and stopped.kept_files else None
+    return stopped.kept(table) if stopped is not None and stopped.found_files else None
 
 
 def ledger_in(path: str) -> str | None:
@@ -279,6 +297,33 @@ def finish(output: Output, summary: dict[str, Any], *, again: bool = False) -> N
     remove_staging(output)
     summaries.write(output.path, output.run_id, summary, again=again)
     delete(FileSystems.join(output.path, UNDER_WAY))
+
+
+def halt(output: Output) -> None:
+    """Leave a run whose calling stopped so that the same command goes on with it.
+
+    The rows of its answers stay, and are not asked again, whatever became of the ledger. Those of its
+    failures go, and are asked again.
+    """
+    make_directory(output.private())
+    written = [
+        file
+        for table in TABLES
+        if table != "failures"
+        for file in output.table_files(table)
+        if file not in output.kept_files
+    ]
+    left = replace(
+        output,
+        kept_files=(*output.kept_files, *written),
+        written_files=(*output.written_files, *written),
+    )
+    # The note first: a kill in between leaves failures that the next run removes.
+    _note_under_way(left)
+    for file in left.table_files("failures"):
+        if file not in left.kept_files:
+            delete(file)
+    remove_staging(left)
 
 
 def finish_unchanged(output: Output) -> bool:

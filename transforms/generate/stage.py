@@ -27,6 +27,7 @@ from groundrows.transforms.counters import (
     CHECKS,
     FIRST_PART_MS,
     FROM_LEDGER,
+    HALTED,
     LATENCY_MS,
     RECORDS,
     RETRIES,
@@ -128,6 +129,7 @@ class _Calling(beam.DoFn):
         self._calls = Metrics.counter(namespace, CALLS)
         self._retries = Metrics.counter(namespace, RETRIES)
         self._from_ledger = Metrics.counter(namespace, FROM_LEDGER)
+        self._halted = Metrics.counter(namespace, HALTED)
         self._latency = Metrics.distribution(namespace, LATENCY_MS)
         self._first_part = Metrics.distribution(namespace, FIRST_PART_MS)
         self._throttled = ThrottlingSignaler(namespace=namespace)
@@ -192,6 +194,8 @@ class _Calling(beam.DoFn):
             self._throttled.signal_throttled(seconds)
 
     def _count(self, outcome: Outcome) -> None:
+        if self._was_turned_away(outcome):
+            self._halted.inc()
         if outcome.calls:
             self._calls.inc(outcome.calls)
         for code in outcome.retry_codes:

@@ -193,6 +193,14 @@ class Engine:
         self._loop.call_soon_threadsafe(self._let_none_out)
         return self._worth_waiting_for
 
+    def halt_calling(self, reason: str) -> None:
+        """Let no more calls out and turn everybody else away, as when nothing can work; from any thread.
+
+        Args:
+            reason: One sentence for people.
+        """
+        self._loop.call_soon_threadsafe(self.attempts.stop, reason)
+
     @property
     def _worth_waiting_for(self) -> int:
         return 0 if self.settings.ledger == "none" else self.attempts.out

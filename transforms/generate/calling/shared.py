@@ -75,3 +75,9 @@ def stored(method: Method) -> int | None:
     """Answers that engines of this method had stored when they ended; None before `stop_calling`."""
     ended = [engine.stored for engine in _stopped if engine.settings.method == method]
     return sum(ended) if ended else None
+
+
+def halt_calling(reason: str) -> None:
+    """Let no engine of this process call any more, and turn away what waits; see `Engine.halt_calling`."""
+    for engine in running():
+        engine.halt_calling(reason)
