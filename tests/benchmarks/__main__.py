@@ -20,6 +20,7 @@ BENCHMARKS = (
     "crash",
     "quota",
     "follow",
+    "refusals",
     "report",
 )
 

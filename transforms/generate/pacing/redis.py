@@ -152,7 +152,8 @@ elseif mode == 'cut' then
     for i = 15, #ARGV, 2 do state[ARGV[i]] = ARGV[i + 1] end
     knee, kept = number('knee'), number('kept')
     until_knee = ((1 - kept) / climb) ^ (1 / 3)
-    cut_at, climbs_at = now, now
+    -- For so long nothing counts, so it is only then that the slow time begins which is judged by.
+    cut_at, climbs_at = now, now + ahead
     for _, name in ipairs({'sent', 'refused', 'low_sent', 'low_refused', 'answered'}) do state[name] = '' end
     take_back(ARGV[13], ARGV[14])
     reply = {1, math.max(reply[2], math.ceil(1e6 / rate()))}
