@@ -11,6 +11,7 @@ import os
 import select
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from groundrows.pipeline.commands import COMMANDS
 from groundrows.pipeline.run import stopping
@@ -60,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _ended_by(error, signals)
     if signals and argv is None:
         # Nothing is left to be done in order; threads of the runner would only hold the process up.
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stderr.flush()
         os._exit(code)
     return code
 
@@ -88,7 +90,8 @@ def _command(arguments: list[str]) -> int:
 def _ended_by(error: BaseException, signals: list[int]) -> int:
     """Say what ended a command; returns the exit code."""
     if signals or isinstance(error, KeyboardInterrupt):
-        print(stopping.said(), file=sys.stderr)
+        with suppress(OSError):  # the terminal may be what has gone
+            print(stopping.said(), file=sys.stderr, flush=True)
         return 1
     if isinstance(error, BrokenPipeError) and _nobody_reads():
         return 1

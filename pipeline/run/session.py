@@ -84,7 +84,7 @@ def carry_out(run: Intended, also: Mapping[str, Any] | None = None) -> int:
                     raise
         if watch.lost is not None:
             output.halt(settings.output)
-            return _told(watch.lost, 1)
+            return told(watch.lost, 1)
         ended = Ended(
             accounting.counters_of(result),
             read_quantiles(settings.output),
@@ -228,10 +228,10 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
     if account.records_read == 0 and where.kept_files and output.finish_unchanged(where):
         if not options.quiet:
             say(nothing_done(where.path, ended.also))
-        return _told(*_verdict(run, settings, ended, account, balanced=balanced))
+        return told(*_verdict(run, settings, ended, account, balanced=balanced))
     if balanced and account.halted and _goes_on(run):
         output.halt(where)
-        return _told(_halted(account), 1)
+        return told(_halted(account), 1)
     sinks.ensure_every_table(where)
     summary = run_json(
         account,
@@ -250,7 +250,7 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
     if not options.quiet:
         counts = {**account.checks.failures_by_code, **account.failures_by_code}
         say(for_people(summary, where.path, failure_examples(where, counts)))
-    return _told(*_verdict(run, settings, ended, account, balanced=balanced))
+    return told(*_verdict(run, settings, ended, account, balanced=balanced))
 
 
 def _goes_on(run: Intended) -> bool:
@@ -276,7 +276,7 @@ def _halted(account: accounting.Account) -> str:
     )
 
 
-def _told(complaint: str | None, code: int) -> int:
+def told(complaint: str | None, code: int) -> int:
     """Tell what there is to complain of; returns the exit code."""
     if complaint is not None:
         say(complaint, sys.stderr)

@@ -1,6 +1,7 @@
-"""Ctrl-C and SIGTERM: the work ends in order, and what was begun can be taken up.
+"""Ctrl-C, SIGTERM, and SIGHUP as of a terminal that closes: the work ends in order, and goes on another time.
 
-Calls that are out are paid for, so their answers are waited for, unless a second signal says not to.
+Calls that are out are paid for, so their answers are waited for, unless a second signal says not to. A worker
+also finishes and acknowledges the messages that it has begun with (`noted`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 SENTENCE = "Stopped; the same command run again takes it up where it is."
@@ -21,7 +22,9 @@ NOTHING_STORED = (
     "Stopped; there is no ledger that stores answers, so the same command run again asks them all."
 )
 WAITING = "Stopping when the calls that are out have ended, {calls} now; a second signal stops at once."
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+WORKER_STOPPING = "Stopping: what has begun is finished and acknowledged; a second signal ends it at once."
+WORKER_ENDED = "Ended at once; what was not acknowledged comes again."
 # What a stopped command says at the end.
 _said = [SENTENCE]
 _stop_calling: list[Callable[[], int]] = []
@@ -29,7 +32,7 @@ _stop_calling: list[Callable[[], int]] = []
 
 @contextmanager
 def watched() -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt in the main thread on either signal; a second one ends the process on the spot.
+    """Raise KeyboardInterrupt in the main thread on any signal; a second one ends the process at once.
 
     Yields:
         The signals that came: what arrives at the top may be the runner's copy of the interrupt.
@@ -39,11 +42,11 @@ def watched() -> Iterator[list[int]]:
 
     def stop(signum: int, frame: Any) -> None:
         if came:
-            os.write(2, f"{said()}\n".encode())
+            _tell(said())
             os._exit(1)
         came.append(signum)
         if calls := sum(stop_calling() for stop_calling in _stop_calling):
-            os.write(2, f"{WAITING.format(calls=calls)}\n".encode())
+            _tell(WAITING.format(calls=calls))
         raise KeyboardInterrupt
 
     with handled(stop):
@@ -51,8 +54,33 @@ def watched() -> Iterator[list[int]]:
 
 
 @contextmanager
+def noted() -> Iterator[list[int]]:
+    """Note the first signal instead of raising anything; a second one ends the process on the spot.
+
+    Yields:
+        The signals that came.
+    """
+    came: list[int] = []
+
+    def note(signum: int, frame: Any) -> None:
+        _tell(WORKER_ENDED if came else WORKER_STOPPING)
+        if came:
+            os._exit(1)
+        came.append(signum)
+
+    with handled(note):
+        yield came
+
+
+def _tell(sentence: str) -> None:
+    """Say something in a signal's handler; the terminal may be what has gone."""
+    with suppress(OSError):
+        os.write(2, f"{sentence}\n".encode())
+
+
+@contextmanager
 def handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Give both signals to `handler` as long as the block lasts; only the main thread can.
+    """Give the signals to `handler` as long as the block lasts; only the main thread can.
 
     A signal that whoever started us has set to be ignored, as nohup and a shell's & do, stays so.
     """

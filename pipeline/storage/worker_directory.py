@@ -71,6 +71,13 @@ def claimed(path: str, *, append: bool) -> Iterator[Output]:
         yield where
 
 
+def renew(where: Output) -> None:
+    """Mark a directory as the worker's once more, after it was taken away and rows came there anew."""
+    make_directory(where.private())
+    _write_mark(where)
+    output.remove_staging(where)
+
+
 def _begun(path: str, *, append: bool) -> Output:
     check_name(path)
     rows = tuple(file for table in TABLES for file in row_files(FileSystems.join(path, table)))

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from groundrows.pipeline.options.run import RunOptions
-from groundrows.pipeline.run import preflight, progress, session
+from groundrows.pipeline.run import preflight, progress, session, stopping, watching
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.runner import tracebacks_hidden, tune_interpreter
-from groundrows.pipeline.worker import signals
+from groundrows.pipeline.run.watching import Watch
+from groundrows.pipeline.storage import worker_directory
 from groundrows.pipeline.worker.gathering import limits_for
 from groundrows.pipeline.worker.publishing import FailuresTopic
 from groundrows.pipeline.worker.subscription import Subscription
@@ -58,7 +59,16 @@ def run_worker(options: RunOptions, started: float) -> int:
             has_stopped=lambda: any(each.halt.reason is not None for each in engines),
             idle_seconds=options.stop_when_idle,
         )
-        worker, ended_by = _work(task, quiet=options.quiet)
+        with watching.watched(settings.output) as watch:
+            try:
+                worker, ended_by = _work(task, watch, quiet=options.quiet)
+            except Exception:
+                # What it held is gone, files under way too: whatever failed, this is why.
+                if not watch.look():
+                    raise
+        if watch.lost is not None:
+            worker_directory.renew(settings.output)
+            return session.told(watch.lost, 1)
         return session.close(run, settings, _ended(worker, ended_by, engines, options))
 
 
@@ -79,7 +89,7 @@ def _engine(calls: CallSettings, stack: ExitStack) -> Engine:
     return engine
 
 
-def _work(task: Task, *, quiet: bool) -> tuple[Worker, EndedBy]:
+def _work(task: Task, watch: Watch, *, quiet: bool) -> tuple[Worker, EndedBy]:
     """Work until it is over.
 
     Raises:
@@ -87,8 +97,8 @@ def _work(task: Task, *, quiet: bool) -> tuple[Worker, EndedBy]:
     """
     tune_interpreter()
     worker = Worker(task)
-    with signals.noted() as came, tracebacks_hidden(), nullcontext() if quiet else progress.shown(None):
-        ended_by = worker.work(lambda: bool(came))
+    with stopping.noted() as came, tracebacks_hidden(), nullcontext() if quiet else progress.shown(None):
+        ended_by = worker.work(lambda: bool(came) or watch.lost is not None)
     if ended_by == "error" and worker.error is not None:
         raise worker.error
     return worker, ended_by

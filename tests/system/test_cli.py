@@ -218,7 +218,7 @@ def test_a_pipe_that_breaks_elsewhere_is_an_error(capsys: pytest.CaptureFixture[
 # -- stopped -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("wrapped", [False, True], ids=["as it is", "wrapped by the runner"])
 def test_a_signal_ends_a_command_with_one_sentence(
     capsys: pytest.CaptureFixture[str], signum: signal.Signals, wrapped: bool
@@ -233,10 +233,10 @@ def test_a_signal_ends_a_command_with_one_sentence(
             raise
         return 0
 
-    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     assert run_that(work) == 1
     assert capsys.readouterr() == ("", f"{stopping.SENTENCE}\n")
-    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
     assert is_one_sentence(stopping.SENTENCE)
 
 
@@ -320,8 +320,8 @@ def until_asked(log: Path, count: int) -> None:
 
 @pytest.mark.parametrize(
     ("signum", "flags"),
-    [(signal.SIGTERM, []), (signal.SIGINT, ["--direct_num_workers=2"])],
-    ids=["one thread", "two threads"],
+    [(signal.SIGTERM, []), (signal.SIGHUP, []), (signal.SIGINT, ["--direct_num_workers=2"])],
+    ids=["one thread", "the terminal closes", "two threads"],
 )
 def test_a_run_that_is_stopped_waits_for_what_is_out_and_is_taken_up(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, signum: signal.Signals, flags: list[str]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 from polars_avro import scan_avro
 
 from groundrows.pipeline.emulator.process import running_emulator
@@ -177,7 +178,8 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def test_told_to_stop_it_finishes_what_has_begun(pubsub, tmp_path):
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_told_to_stop_it_finishes_what_has_begun(pubsub, tmp_path, signum):
     output, queue = tmp_path / "out", pubsub.new_queue(ack_deadline_seconds=10)
     log = tmp_path / "calls.jsonl"
     pubsub.publish(queue, [question(number) for number in range(600)])
@@ -186,7 +188,7 @@ def test_told_to_stop_it_finishes_what_has_begun(pubsub, tmp_path):
     try:
         until(lambda: log.exists() and len(asked(log)) > 20)
         emulators = children(child.pid)
-        child.send_signal(signal.SIGTERM)
+        child.send_signal(signum)
         assert child.wait(60) == 0, said(output)
     finally:
         child.kill()

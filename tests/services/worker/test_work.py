@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -435,6 +436,29 @@ def test_a_failure_that_has_come_back_too_often_is_told_to_nobody(pubsub, work, 
     assert found == [(each, b"{%d" % each) for each in (MAX_GENERATION, MAX_GENERATION + 1)]
     (told,) = pubsub.waiting(failures)
     assert (told.data, told.attributes["generation"]) == (b"{%d" % MAX_GENERATION, str(MAX_GENERATION))
+
+
+def test_a_directory_that_is_taken_away_ends_the_work(pubsub, work, tmp_path, calls, capsys):
+    queue, out = pubsub.new_queue(), tmp_path / "out"
+    pubsub.publish(queue, [question(number) for number in range(200)])
+    with running_emulator("--port=0", "--latency=0.05", f"--call_log={calls}") as server:
+        done: list[int] = []
+        flags = ["--max_in_flight=2", "--stop_when_idle=30"]
+        thread = threading.Thread(target=lambda: done.append(work(queue, server.address, *flags)))
+        thread.start()
+        wait_for(lambda: len(prompts_of(calls)) > 20)
+        shutil.rmtree(out)
+        thread.join()
+        asked = len(prompts_of(calls))
+        assert done == [1]
+        assert asked < 150
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert f"--output={out} was taken away" in said
+        assert is_one_sentence(said)
+        # What it says to do.
+        assert work(queue, server.address) == 0
+    assert pubsub.waiting(queue) == []
+    assert len({*prompts_of(calls)}) == 200
 
 
 def test_checks_go_the_same_way(pubsub, work, server, tmp_path):
