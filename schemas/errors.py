@@ -121,11 +121,16 @@ class CallError(GroundrowsError):
         message: The service's own words, for people; may quote the request, so it goes into rows only.
         retry_after: Seconds the server asked to wait, at most a day; None when it did not say, or when what
             it said is no time to wait.
+        day_quota: The name of a day's quota that is used up, or None. Until the next day nothing else comes
+            back, whatever the server asked to wait.
     """
 
-    def __init__(self, code: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, code: str, message: str, retry_after: float | None = None, day_quota: str | None = None
+    ) -> None:
         super().__init__(code, message)
         self.code = code
+        self.day_quota = day_quota
         self.message = message
         # Servers, and proxies before them, send anything at all.
         if retry_after is not None:

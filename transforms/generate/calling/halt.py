@@ -27,6 +27,8 @@ REJECTED_STREAK = 20
 TRANSIENT_STREAK = 10
 # One answer may ask for any wait, and the others go on; so many in a row speak for the whole service.
 LONG_WAIT_STREAK = 5
+# One refusal may name the quota of a model that few questions ask.
+DAY_QUOTA_STREAK = 3
 # Of the time between two failures so much counts: in a longer gap, as between the bundles of a stream,
 # mostly nothing was asked, which proves nothing.
 LONGEST_GAP_SECONDS = 60.0
@@ -60,6 +62,7 @@ class Halt:
         self._streak_of = ("", "")
         self._transient = 0
         self._long_waits = 0
+        self._day_quotas = 0
         self._transient_seconds = 0.0
         self._transient_last = 0.0
         self.reason: str | None = None
@@ -89,6 +92,13 @@ class Halt:
 
     def _count_transient(self, error: CallError) -> None:
         now = self._clock()
+        if error.day_quota is not None:
+            self._day_quotas += 1
+            if self._day_quotas >= DAY_QUOTA_STREAK:
+                self.stop(
+                    f"Calling stopped: a quota of the day is used up ({error.day_quota}): run it again "
+                    "tomorrow, or raise the quota."
+                )
         if error.retry_after is not None and error.retry_after > self._longest_wait_seconds:
             self._long_waits += 1
             if self._long_waits >= LONG_WAIT_STREAK:
@@ -111,6 +121,7 @@ class Halt:
 
     def _end_transient(self) -> None:
         self._transient = 0
+        self._day_quotas = 0
         self._long_waits = 0
         self._transient_seconds = 0.0
 

@@ -33,10 +33,11 @@ class RetryPolicy:
             elapsed: Seconds since the first attempt started.
 
         A server that says when to come back is taken at its word; a little jitter behind it keeps a crowd
-        of waiting calls from returning in the same millisecond. Otherwise the wait is drawn evenly from
-        zero to a bound that doubles, which spreads a burst of failures best.
+        of waiting calls from returning in the same millisecond. A day's quota is not waited for: what the
+        server says then is no time of its end. Otherwise the wait is drawn evenly from zero to a bound that
+        doubles, which spreads a burst of failures best.
         """
-        if not error.retryable or attempts >= self.max_attempts:
+        if not error.retryable or error.day_quota is not None or attempts >= self.max_attempts:
             return None
         if error.retry_after is not None:
             wait = error.retry_after * (1 + 0.02 * random.random())

@@ -89,6 +89,9 @@ def error_in(
         code = CODES[own] if own in CODES and own else _code_of(own)
     waits = _retry_delay(told.get("details"))
     words = message if isinstance(message, str) else ""
+    quota = _day_quota(told.get("details"))
+    if code == "RESOURCE_EXHAUSTED" and quota is not None:
+        return CallError(code, f"{words} ({quota})", day_quota=quota)
     return status_error(code, words, retry_after if waits is None else waits, deadline)
 
 
@@ -97,6 +100,19 @@ def _code_of(status: int) -> str:
     if code is None:
         code = "INVALID_ARGUMENT" if 400 <= status < 500 else "UNAVAILABLE" if status >= 500 else "UNKNOWN"
     return code
+
+
+def _day_quota(details: object) -> str | None:
+    """The name of a day's quota among those that an error says are used up."""
+    for detail in details if isinstance(details, list) else []:
+        if not isinstance(detail, dict) or not str(detail.get("@type")).endswith("/google.rpc.QuotaFailure"):
+            continue
+        violations = detail.get("violations")
+        for violation in violations if isinstance(violations, list) else []:
+            name = violation.get("quotaId") if isinstance(violation, dict) else None
+            if isinstance(name, str) and "PerDay" in name:
+                return name[:_LONGEST_TEXT]
+    return None
 
 
 def _retry_delay(details: object) -> float | None:

@@ -82,7 +82,8 @@ class RestClient:
         """The error, whose words are the service's own and end in rows, without the key."""
         key = self._auth.key if isinstance(self._auth, ApiKey) else None
         if key is not None and key in error.message:
-            return CallError(error.code, error.message.replace(key, "…"), error.retry_after)
+            said = error.message.replace(key, "…")
+            return CallError(error.code, said, error.retry_after, error.day_quota)
         return error
 
     async def close(self) -> None:

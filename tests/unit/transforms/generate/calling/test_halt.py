@@ -5,6 +5,7 @@ import pytest
 from groundrows.schemas.codes import EMPTY_ANSWER, MESSAGE_TOO_LARGE, UNDECODABLE_RESPONSE
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.halt import (
+    DAY_QUOTA_STREAK,
     HOPELESS_CODES,
     HOPELESS_STREAK,
     LONG_WAIT_STREAK,
@@ -197,4 +198,21 @@ def test_empty_answers_show_that_the_service_works(halt, clock):
         clock.now += 30
         halt.failed(CallError(EMPTY_ANSWER, SECRET))
         clock.now += 30
+    assert halt.reason is None
+
+
+def test_a_days_quota_stops_the_run_and_names_itself(halt):
+    error = CallError("RESOURCE_EXHAUSTED", SECRET, day_quota="RequestsPerDay")
+    for _ in range(DAY_QUOTA_STREAK - 1):
+        halt.failed(error)
+    assert halt.reason is None
+    halt.failed(error)
+    assert "RequestsPerDay" in halt.reason
+    assert SECRET not in halt.reason
+
+
+def test_a_days_quota_of_one_model_stops_no_run_in_which_others_answer(halt):
+    for _ in range(3 * DAY_QUOTA_STREAK):
+        halt.failed(CallError("RESOURCE_EXHAUSTED", SECRET, day_quota="RequestsPerDay"))
+        halt.succeeded()
     assert halt.reason is None

@@ -90,3 +90,9 @@ def test_the_last_attempt_is_the_last():
     policy = RetryPolicy(3, 600, 0.0)
     assert policy.wait_seconds(CallError("UNAVAILABLE", ""), 2, 0.0) == 0.0
     assert policy.wait_seconds(CallError("UNAVAILABLE", ""), 3, 0.0) is None
+
+
+def test_a_days_quota_is_not_waited_for():
+    error = CallError("RESOURCE_EXHAUSTED", "", day_quota="RequestsPerDay")
+    assert RetryPolicy(9, 600.0, 1.0).wait_seconds(error, 1, 0.0) is None
+    assert error.retryable

@@ -197,3 +197,26 @@ def test_the_headers_count_without_a_readable_body() -> None:
 @pytest.mark.parametrize("read", [None, 5, "error", [], {}, [{}], {"error": None}, {"candidates": []}])
 def test_what_tells_of_no_error_is_none(read: Any) -> None:
     assert error_in(read, 1.0) is None
+
+
+def quota(*names: Any, wait: str = "27s") -> Any:
+    failure = {
+        "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+        "violations": [{"quotaId": name} for name in names],
+    }
+    return google(details=[failure, {"@type": RETRY_INFO, "retryDelay": wait}])
+
+
+def test_a_days_quota_is_told_from_a_minutes_and_nobody_is_to_wait_for_it() -> None:
+    day = "GenerateRequestsPerDayPerProjectPerModel"
+    error = told(429, quota("InputTokensPerModelPerMinute", day))
+    assert (error.code, error.day_quota, error.retry_after) == ("RESOURCE_EXHAUSTED", day, None)
+    assert day in error.message
+    minute = told(429, quota("InputTokensPerModelPerMinute"))
+    assert (minute.day_quota, minute.retry_after) == (None, 27.0)
+
+
+@pytest.mark.parametrize("violations", [None, "PerDay", [None, 7, {}, {"quotaId": 7}]])
+def test_odd_violations_are_no_quota_of_a_day(violations: Any) -> None:
+    failure = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": violations}
+    assert told(429, google(details=[failure])).day_quota is None
