@@ -1,4 +1,4 @@
-"""One batch: through the graph of every run into a directory of its own, and from there to where rows go."""
+"""One batch of messages: it runs through the graph into its own directory, then its files are published."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run_batch(records: Sequence[Record], settings: RunSettings, runner_flags: Se
         RuntimeError: The count law does not hold, so that nobody can say what became of each record.
     """
     pipeline = empty_pipeline(PipelineOptions(list(runner_flags)))
-    # Not shuffled, or no call would leave before all have arrived.
+    # Without a shuffle: with one, no call would leave before all records have arrived.
     add_steps(pipeline | "Messages" >> beam.Create(list(records), reshuffle=False), None, settings)
     result = pipeline.run()
     result.wait_until_finish()
@@ -82,8 +82,8 @@ def drop_failures(
     Args:
         batch: The batch, not published yet.
         origins: The messages'.
-        checks_are_records: Whether a failed check is a record's failure, rather than that of an answer whose
-            record was answered and counts as that still.
+        checks_are_records: Whether a failed check makes its record fail. Otherwise the record was answered
+            and still counts as answered.
 
     Returns:
         What was counted for them, to be taken off the batch's counters.
@@ -118,7 +118,7 @@ def _rewrite(path: str, rows: Sequence[FailureRow]) -> None:
 
 
 def measure(batch: Output) -> Sketches:
-    """The sketches of a batch's answers, which the graph leaves behind in a form that can't be merged."""
+    """Return sketches of a batch's answers. The quantiles that the graph itself writes can't be merged."""
     sketches = Sketches()
     for path in batch.table_files("answers"):
         for row in read_rows(path, _MEASURED):
@@ -128,9 +128,9 @@ def measure(batch: Output) -> Sketches:
 
 
 def publish(batch: Output, where: Output) -> None:
-    """Give a batch's files their final names, from which no crash of the machine takes them away.
+    """Give a batch's files their final names. A crash of the machine can't remove them afterwards.
 
-    Answers come after what belongs to them.
+    The other tables' files move first and the answers last, so that every answer has its chunks and claims.
     """
     for table in reversed(tuple(TABLES)):
         files = batch.table_files(table)
@@ -147,7 +147,7 @@ def publish(batch: Output, where: Output) -> None:
 
 def _publish(file: str, final: str) -> None:
     if is_remote(final):
-        # An object is there once all of it has arrived.
+        # Cloud Storage shows an object only when all of it has arrived.
         with open(file, "rb") as source, open_for_writing(final) as target:
             shutil.copyfileobj(source, target)
         return

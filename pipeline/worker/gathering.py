@@ -1,4 +1,4 @@
-"""Messages into batches: when there are enough of them, or the first has waited long enough."""
+"""Gather messages into batches. A batch begins when it is full or its first message has waited long."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.worker.hand import Held
 
-# A batch's files, and what a batch takes in memory, are bounded by these two.
+# These two bound the size of a batch's files and the memory that a batch takes.
 MOST_MESSAGES = 1_000
 MOST_BYTES = 10_000_000
 LEAST_MESSAGES = 10
-# A message waits so long for others at most.
+# The longest time, in seconds, that a message waits for others.
 WAIT_SECONDS = 5.0
 # A batch is acknowledged as a whole, so it holds no more than can be asked in about this time.
 WORK_SECONDS = 60.0
@@ -20,7 +20,7 @@ WORK_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a batch is full: so many messages, or so many bytes, or the first waits for so many seconds."""
+    """When a batch is full: by its messages, its bytes, or the seconds that its first message waits."""
 
     messages: int = MOST_MESSAGES
     bytes: int = MOST_BYTES
@@ -28,7 +28,7 @@ class Limits:
 
 
 def limits_for(options: RunOptions) -> Limits:
-    """The limits that suit a run's pace: by Little's law, or by its rate where that is lower."""
+    """Return the limits that suit a run's pace: from Little's law, or from its rate where that gives less."""
     per_second = options.max_in_flight / options.expected_latency_seconds
     if options.requests_per_minute is not None:
         per_second = min(per_second, options.requests_per_minute / 60)
@@ -44,7 +44,7 @@ class Gathering:
         self._bytes = 0
 
     def add(self, message: Held) -> None:
-        """One more."""
+        """Add a message."""
         self._waiting.append(message)
         self._bytes += message.size
 
@@ -56,7 +56,7 @@ class Gathering:
         return full or now - self._waiting[0].since >= self._limits.seconds
 
     def take(self) -> list[Held]:
-        """The next batch; one message at least is in it, however large."""
+        """Return the next batch. It has at least one message, however large that is."""
         batch: list[Held] = []
         size = 0
         while self._waiting and len(batch) < self._limits.messages:
@@ -68,6 +68,6 @@ class Gathering:
         return batch
 
     def take_all(self) -> list[Held]:
-        """Everything, for giving it back."""
+        """Return every message, so that all can be given back."""
         everything, self._waiting, self._bytes = list(self._waiting), deque(), 0
         return everything

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from groundrows.pipeline.worker.subscription import Received
 from groundrows.schemas.record import Record
 
-# As long as Pub/Sub and Dataflow remember the ids that a publisher gives its messages.
+# In seconds. Pub/Sub and Dataflow remember the ids that a publisher gives its messages for as long.
 REMEMBERED_SECONDS = 600.0
 
 
@@ -36,11 +36,11 @@ class Held:
 class Hand:
     """The messages in hand, by origin, and the origins that were done lately. Safe to use from threads.
 
-    Nothing is in hand twice: a message that is delivered again while its first delivery is being worked on,
-    because its deadline was missed, would otherwise be asked twice at the same time.
+    No message is in hand twice. Pub/Sub delivers a message again when its deadline is missed; if the first
+    delivery is still being worked on, the question would otherwise be asked twice at the same time.
 
     Attributes:
-        repeated: Messages that a publisher had sent before under the same id.
+        repeated: Number of messages that a publisher had sent before under the same id.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,8 @@ class Hand:
             now: Seconds, monotonic.
 
         Returns:
-            It, when it is to be asked; None when one of the same origin is in hand, whose fate it shares.
+            The message in hand if it is to be asked. None if one of the same origin is in hand already: then
+        both are acknowledged or given back together.
         """
         origin = received.record.origin
         with self._lock:
@@ -73,7 +74,7 @@ class Hand:
             return new
 
     def is_done(self, received: Received, now: float) -> bool:
-        """Whether a message of this origin was answered a short while ago, and is only to be acknowledged."""
+        """Whether a message of this origin was answered minutes ago and only needs an acknowledgement."""
         with self._lock:
             while self._done and now - next(iter(self._done.values()))[0] > REMEMBERED_SECONDS:
                 self._done.popitem(last=False)
@@ -89,7 +90,7 @@ class Hand:
             self.repeated += 1
 
     def let_go(self, messages: Iterable[Held], *, done: bool, now: float) -> list[str]:
-        """Let go of messages; returns what acknowledges, or gives back, every delivery of them.
+        """Remove messages from the hand. Returns the ids that acknowledge or give back all their deliveries.
 
         Args:
             messages: Messages in hand.
@@ -109,16 +110,16 @@ class Hand:
         return ack_ids
 
     def ack_ids(self) -> Sequence[str]:
-        """Every delivery in hand."""
+        """The ids of all deliveries in hand."""
         with self._lock:
             return [ack_id for held in self._held.values() for ack_id in held.ack_ids]
 
     @property
     def count(self) -> int:
-        """Messages in hand."""
+        """The number of messages in hand."""
         return len(self._held)
 
     @property
     def size(self) -> int:
-        """Their bytes."""
+        """The size of all messages in hand, in bytes."""
         return self._bytes

@@ -28,10 +28,10 @@ class FailuresTopic:
         self._client: Any = PublisherClient()
 
     def publish(self, rows: Iterable[FailureRow]) -> None:
-        """Publish a message for each row; returns when the server has them all.
+        """Publish a message for each row. Returns when the server has them all.
 
         Raises:
-            FailuresTopicError: It has not.
+            FailuresTopicError: The server did not take all of them.
         """
         sent = [
             self._client.publish(self._name, message.data, **message.attributes)

@@ -1,4 +1,4 @@
-"""Two threads beside the work: one pulls while there is room, one keeps what is in hand from others."""
+"""Two threads beside the work: one pulls while there is room, one extends deadlines of messages in hand."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ FAILING_SECONDS = 180.0
 
 
 class Puller:
-    """Pulls into a queue, as long as fewer messages are in hand than there may be.
+    """Pulls messages into a queue while fewer are in hand than the limits allow.
 
     Args:
         subscription: Where to pull from.
         hand: Where what was pulled is held.
-        most_messages: How many may be in hand.
-        most_bytes: How many bytes they may have; what one pull brings goes beyond it.
-        failing_seconds: After how long of nothing but failed pulls to give up, or None for never.
+        most_messages: Maximum number of messages in hand.
+        most_bytes: Maximum number of their bytes. A single pull may go beyond it.
+        failing_seconds: Give up after pulls have failed for this long without a success; None for never.
 
     Attributes:
         arrived: The messages to be asked, in the order they came.
-        quiet_since: Since when pulls have succeeded and brought nothing, in seconds, monotonic; None while
-            nobody knows whether a message waits.
-        error: Why pulling has ended by itself, or None.
+        quiet_since: The monotonic time in seconds since which pulls have succeeded and brought nothing.
+            None while it is unknown whether a message waits.
+        error: Why pulling ended by itself, or None.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Puller:
         self._thread.start()
 
     def stop(self) -> None:
-        """Pull no more. What a pull that is under way still brings is given back."""
+        """Stop pulling. Messages that a pull under way still brings are given back."""
         self._stop.set()
 
     def join(self) -> None:
@@ -120,7 +120,7 @@ class Puller:
 
 @contextmanager
 def kept(subscription: Subscription, hand: Hand) -> Iterator[None]:
-    """Keep what is in hand from being delivered to others for as long as the block lasts."""
+    """Extend the deadlines of what is in hand while the block lasts, so that no other worker gets it."""
     stop = threading.Event()
 
     def keep() -> None:

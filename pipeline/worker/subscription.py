@@ -1,8 +1,8 @@
-"""A Pub/Sub subscription: what is pulled from it, kept, acknowledged and given back.
+"""A Pub/Sub subscription: pull messages, extend their deadlines, acknowledge them, and give them back.
 
-Messages are pulled one request after another rather than by a stream: that pulls no more than there is room
-for, it can stop pulling while it goes on keeping what it has, and a killed process leaves nothing behind that
-a server holds back for it but what it had pulled.
+Messages are pulled by single requests rather than by a stream. So the worker pulls no more than it has room
+for, it can stop pulling and still keep what it has, and the server holds back nothing for a killed process
+except what that process had pulled.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from groundrows.schemas.wording import one_line
 _LOGGER = logging.getLogger(__name__)
 
 CHECK_SECONDS = 10.0
-# How long a pull waits for a first message. One that is cut may have been given messages all the same, which
-# then come again only when their deadline has passed.
+# How long a pull waits for a first message. A pull that is cut may have been given messages all the same.
+# They come again only when their deadline has passed.
 PULL_SECONDS = 5.0
 MOST_A_PULL = 1_000
 # A request takes 512 KiB, and an id may have some two hundred bytes.
 IDS_A_REQUEST = 1_000
-# The shortest there is: right for every subscription whose own can't be looked up.
+# The shortest deadline that Pub/Sub has: safe for a subscription whose own can't be looked up.
 SHORTEST_ACK_SECONDS = 10
 ACK_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0)
 
@@ -61,8 +61,8 @@ class Subscription:
         id_attribute: The attribute that tells a publisher's repetitions apart, or None for the message id.
 
     Attributes:
-        ack_seconds: For how long a message is kept each time: the subscription's own deadline, so that it
-            says when the messages of a worker that was killed go to another.
+        ack_seconds: By how many seconds a message's deadline is extended each time. It is the subscription's
+            own deadline: after a worker was killed, its messages go to another worker within that time.
 
     Raises:
         UsageError: There is no such subscription, it may not be pulled from, or nobody can be asked.
@@ -101,11 +101,11 @@ class Subscription:
         return int(found.ack_deadline_seconds) or SHORTEST_ACK_SECONDS
 
     def pull(self, most: int) -> list[Received]:
-        """Up to so many messages; waits a few seconds for the first.
+        """Pull up to so many messages; wait a few seconds for the first.
 
         Raises:
             SubscriptionError: No message will ever come.
-            PullError: Nobody knows whether there is one; nothing is lost by trying on.
+            PullError: The pull failed, so it is unknown whether a message waits. Trying again loses nothing.
         """
         most = min(most, MOST_A_PULL)
         try:
@@ -136,11 +136,11 @@ class Subscription:
         return Received(record, message.message_id, ack_id, size)
 
     def keep(self, ack_ids: Sequence[str]) -> None:
-        """Put the deadline of these deliveries off once more. One that has passed is another delivery."""
+        """Extend the deadline of these deliveries. It is too late for one whose deadline has passed."""
         self._set_deadline(ack_ids, self.ack_seconds)
 
     def give_back(self, ack_ids: Sequence[str]) -> None:
-        """Have these messages delivered again, to whoever pulls next."""
+        """Give these messages back: Pub/Sub delivers them to whoever pulls next."""
         self._set_deadline(ack_ids, 0)
 
     def _set_deadline(self, ack_ids: Sequence[str], seconds: int) -> None:
@@ -150,11 +150,11 @@ class Subscription:
                     subscription=self.name, ack_ids=part, ack_deadline_seconds=seconds, timeout=PULL_SECONDS
                 )
             except (exceptions.GoogleAPICallError, exceptions.RetryError) as error:
-                # At worst a message comes twice, which the ledger makes cheap.
+                # At worst a message comes twice, and the ledger answers the second one.
                 _LOGGER.info("The deadline of %d messages was not set: %s.", len(part), _reason(error))
 
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
-        """Acknowledge. What could not be acknowledged comes again, and is answered from the ledger."""
+        """Acknowledge deliveries. A message for which that fails comes again, and the ledger answers it."""
         for part in _parts(ack_ids):
             self._acknowledge(part)
 
@@ -162,7 +162,7 @@ class Subscription:
         left = list(ack_ids)
         for wait in (*ACK_WAITS_SECONDS, None):
             try:
-                # Tried again by this loop alone: the client's own retries would go on for a minute each time.
+                # Only this loop tries again: the client's own retries would go on for a minute each time.
                 self._client.acknowledge(
                     subscription=self.name, ack_ids=left, timeout=PULL_SECONDS, retry=None
                 )
@@ -199,8 +199,8 @@ class Subscription:
 def _worth_repeating(error: Any, ack_ids: list[str]) -> list[str]:
     """Which acknowledgements to try again.
 
-    A subscription with exactly-once delivery says of each what became of it: the others are done, and a
-    permanent failure means that the message has been delivered again meanwhile.
+    A subscription with exactly-once delivery reports on each acknowledgement: those it does not name are
+    done, and a permanent failure means that the message has been delivered again meanwhile.
     """
     said = dict(getattr(error, "metadata", None) or {})
     if any(ack_id in said for ack_id in ack_ids):

@@ -1,4 +1,4 @@
-"""The worker's loop: gather a batch, have it worked off beside the others, acknowledge what is on disk."""
+"""The worker's loop: gather a batch, run it beside the others, acknowledge what is on disk."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from groundrows.schemas.errors import FailuresTopicError, SubscriptionError
 from groundrows.schemas.rows import FailureRow
 from groundrows.transforms.counters import DUPLICATES, RECORDS, RECORDS_READ
 
-# A batch ends when its slowest question does; meanwhile the others keep the calls going.
+# Several batches run at once: a batch ends with its slowest question, and meanwhile the others make calls.
 BATCHES_AT_ONCE = 3
-# Pulled beyond those: the next one.
+# Messages for one batch more than those are pulled ahead.
 BATCHES_IN_HAND = BATCHES_AT_ONCE + 1
 _POLL_SECONDS = 0.1
 
@@ -51,10 +51,10 @@ class Task:
         runner_flags: Beam's own flags.
         limits: When a batch is full.
         scratch: A directory on this machine for batches under way.
-        publish_failures: Tells others of failures before their messages are acknowledged; may raise
+        publish_failures: Publishes failures before their messages are acknowledged. It may raise
             `FailuresTopicError`.
-        has_stopped: Whether calling has stopped, as nothing can work.
-        idle_seconds: After how long without a message the work is over; None for never.
+        has_stopped: Whether calling has stopped because nothing can work.
+        idle_seconds: Stop after so many seconds without a message; None for never.
     """
 
     subscription: Subscription
@@ -75,9 +75,9 @@ class Done:
         counters: The job's counters.
         sketches: What is known of the answers.
         batches: How many batches.
-        given_back: Messages that were given back, since calling had stopped before they had an outcome, or
-            nobody could be told of their failure. The counters know nothing of them; where only a check had
-            no outcome, they know of an answer.
+        given_back: Number of messages that were given back because calling stopped before they had an
+            outcome, or because their failure could not be published. The counters do not include them, except
+            for an answer of which only the check had no outcome.
         error: Why failures could not be published, or None.
     """
 
@@ -88,7 +88,7 @@ class Done:
     error: FailuresTopicError | None = None
 
     def add(self, other: Done) -> None:
-        """Take in what another batch did."""
+        """Add what another batch did."""
         self.counters.update(other.counters)
         self.sketches.merge(other.sketches)
         self.batches += other.batches
@@ -97,11 +97,11 @@ class Done:
 
 
 class Worker:
-    """Works off a subscription until it is over.
+    """Works off a subscription until told to stop, idle for long enough, or stopped by an error.
 
     Attributes:
         done: What was done so far.
-        error: What ended the work, when that was an error.
+        error: The error that ended the work, or None.
     """
 
     def __init__(self, task: Task) -> None:
@@ -122,10 +122,10 @@ class Worker:
         self.error: Exception | None = None
 
     def work(self, asked_to_stop: Callable[[], bool]) -> EndedBy:
-        """Work until it is over; what has begun is finished, and what waits is given back.
+        """Work until the end. Batches that have begun are finished, and messages that wait are given back.
 
         Args:
-            asked_to_stop: Whether to begin nothing more.
+            asked_to_stop: Says whether to begin no further batch.
         """
         with kept(self._task.subscription, self._hand), ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
             self._puller.start()
@@ -142,7 +142,7 @@ class Worker:
         self.done.counters.update({(RECORDS, RECORDS_READ): repeated, (RECORDS, DUPLICATES): repeated})
         if isinstance(self.error, FailuresTopicError):
             return "failures_topic"
-        # A last pull that fails while the work ends anyway spoils nothing.
+        # If the last pull fails while the work ends anyway, that is no error of the run.
         return ended_by if self.error is None or self.error is self._puller.error else "error"
 
     def _until_over(self, pool: ThreadPoolExecutor, asked_to_stop: Callable[[], bool]) -> EndedBy:
@@ -155,7 +155,7 @@ class Worker:
             if self._puller.error is not None:
                 self.error = self._puller.error
                 return "subscription" if isinstance(self.error, SubscriptionError) else "error"
-            # What is given back comes again at once, and would be taken for another batch.
+            # Messages that are given back come again at once and would be pulled for another batch.
             stopped = self._task.has_stopped()
             if self.done.given_back or (stopped and not self._running):
                 return "nothing_is_asked"
@@ -192,7 +192,7 @@ class Worker:
         self._running[pool.submit(self._work_off, self._started, messages)] = messages
 
     def _settle(self, batch: Future[Done]) -> None:
-        """Take in what became of a batch; waits for it."""
+        """Wait for a batch to end, and add what it did."""
         messages = self._running.pop(batch)
         try:
             self.done.add(batch.result())
@@ -219,14 +219,14 @@ class Worker:
         failed = {row.origin for row in rows} - back
         error = None
         try:
-            # Before the rows are where everybody sees them: those that nobody was told of are not written,
-            # since their messages come again.
+            # Before the rows get their final names: failures that the topic did not take are not written, since
+            # their messages come again.
             task.publish_failures([row for row in rows if row.origin in failed])
         except FailuresTopicError as broken:
             error = broken
             back |= failed
         if back:
-            # What comes to nought is left out, or it would be shown as a code that did occur.
+            # A count of zero is left out: otherwise its code would be shown as one that did occur.
             counters -= drop_failures(batch, back, checks_are_records=settings.calls.method == "check")
         done = Done(counters, measure(batch), batches=1, given_back=len(back), error=error)
         publish(batch, task.settings.output)
