@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -109,6 +109,59 @@ def test_rooms_see_only_what_they_may(path):
     own = path.relative_to(ROOT / "pipeline").parts[0].removesuffix(".py")
     seen = {room for name in imported_names(path) if (room := room_of(name)) is not None}
     assert seen - {own} <= ROOMS[own], f"{path.relative_to(ROOT)} imports what {own}/ may not see"
+
+
+ROOMS_OF_TRANSFORMS = {
+    "counters": set(),
+    "shards": set(),
+    "parse": {"counters"},
+    "generate/settings": set(),
+    "generate/redis_server": set(),
+    "generate/ledger": {"generate/settings", "generate/redis_server"},
+    "generate/pacing": {"generate/settings", "generate/redis_server"},
+    "generate/clients": {"generate/settings"},
+    "generate/calling": {"generate/settings", "generate/ledger", "generate/pacing", "generate/clients"},
+    "generate/stage": {
+        "counters",
+        "shards",
+        "generate/settings",
+        "generate/ledger",
+        "generate/pacing",
+        "generate/clients",
+        "generate/calling",
+    },
+    # The two halves of a check: the question made of an answer's claims, and the rows made of what comes back.
+    "rows": {"counters", "check"},
+    "check": {
+        "counters",
+        "rows",
+        "generate/settings",
+        "generate/pacing",
+        "generate/clients",
+        "generate/calling",
+        "generate/stage",
+    },
+    "__init__": set(),
+    "generate/__init__": set(),
+}
+"""What each file and folder of `transforms/` may import of the others."""
+
+OF_TRANSFORMS = sorted((ROOT / "transforms").rglob("*.py"))
+
+
+def room_of_transforms(names: Sequence[str]) -> str:
+    return "/".join(names[:2] if names[0] == "generate" else names[:1]).removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", OF_TRANSFORMS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_steps_see_only_what_they_may(path):
+    own = room_of_transforms(path.relative_to(ROOT / "transforms").parts)
+    seen = {
+        room_of_transforms(names)
+        for name in imported_names(path)
+        if (names := name.split(".")[2:]) and name.startswith("groundrows.transforms.")
+    }
+    assert seen - {own} <= ROOMS_OF_TRANSFORMS[own], f"{path.relative_to(ROOT)} imports what it may not see"
 
 
 def test_no_two_rooms_see_each_other():

@@ -18,7 +18,6 @@ from groundrows.pipeline.options.parser import FlagParser
 from groundrows.pipeline.options.plan import PlanOptions, parse_plan
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run.append import answered_turns, note_unchecked
-from groundrows.pipeline.run.progress import duration
 from groundrows.pipeline.run.settings import check_settings, read_settings
 from groundrows.pipeline.run.shown import cut, escaped, shown
 from groundrows.pipeline.run.survey import Survey, Surveyor
@@ -26,6 +25,7 @@ from groundrows.pipeline.sources.seam import Source, source_of
 from groundrows.pipeline.storage.output import finished_files, is_finished, ledger_in
 from groundrows.pipeline.storage.uris import without_password
 from groundrows.schemas.check import CheckSettings
+from groundrows.schemas.durations import coarse_duration
 from groundrows.schemas.errors import LedgerError, NoLedgerError, UsageError
 from groundrows.schemas.question import RecordSettings
 from groundrows.transforms.generate.calling.answered import AnsweredTurns
@@ -274,7 +274,9 @@ def for_people(found: Mapping[str, Any]) -> str:
     if found["limited_by"] is None and found["calls"] + found["checks"]:
         lines.append("time: no more than the program itself needs, since the emulator answers at once")
     elif found["limited_by"] is not None:
-        lines.append(f"time: at least {duration(math.ceil(found['seconds']))}, limited by {_limit(found)}")
+        lines.append(
+            f"time: at least {coarse_duration(math.ceil(found['seconds']))}, limited by {_limit(found)}"
+        )
     if found["cost"] is not None:
         lines.append(f"cost: {found['cost']:,.2f}, by the prices given")
     if found.get("prompts"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import resources
@@ -15,6 +14,7 @@ from markupsafe import Markup
 
 from groundrows.pipeline.report.text import Segment, cut, safe_link, visible
 from groundrows.pipeline.report.views import AnswerView, ClaimView
+from groundrows.schemas.durations import duration
 
 DASH = "–"
 
@@ -112,18 +112,6 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return DASH
     return f"{value:,.0f} ms" if value < 10_000 else duration(value / 1_000)
-
-
-def duration(seconds: float) -> str:
-    """A time span: 3.2 s, 4 min 10 s, 5 h 2 min, 3 d 4 h."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    for large, small, unit, below in ((60, 1, "min", "s"), (3_600, 60, "h", "min")):
-        if seconds < large * (60 if unit == "min" else 48):
-            whole, rest = divmod(math.floor(seconds), large)
-            return f"{whole} {unit} {rest // small} {below}"
-    whole, rest = divmod(math.floor(seconds), 86_400)
-    return f"{whole} d {rest // 3_600} h"
 
 
 def moment(value: datetime) -> str:

@@ -15,7 +15,7 @@ from groundrows.pipeline.report import figures
 from groundrows.pipeline.report.attention import Attention, attention
 from groundrows.pipeline.report.checked import checked_attention
 from groundrows.pipeline.report.compare import compare
-from groundrows.pipeline.report.document import counted, duration, number, score, share
+from groundrows.pipeline.report.document import counted, number, score, share
 from groundrows.pipeline.report.drawn import (
     answer_plots,
     call_plots,
@@ -25,6 +25,7 @@ from groundrows.pipeline.report.drawn import (
 )
 from groundrows.pipeline.report.failing import failure_views
 from groundrows.pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
+from groundrows.schemas.durations import duration
 
 # Prompts shown on each side of the threshold.
 AROUND = 6

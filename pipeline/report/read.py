@@ -17,6 +17,7 @@ import polars as pl
 
 from groundrows.pipeline.query.run import Run, empty, finite, readable, scan
 from groundrows.pipeline.storage.row_formats.known import format_of
+from groundrows.schemas.tables import TABLES
 
 # Rows that wait in memory to be written as one piece.
 GROUP_ROWS = 8_192
@@ -119,6 +120,10 @@ def _grounding_checks(_: Names) -> list[Column]:
     ]
 
 
+def _every_column(names: Names) -> list[Column]:
+    return list(names)
+
+
 NARROW: Mapping[str, Callable[[Names], list[Column]]] = {
     "answers": _answers,
     "support_chunks": _support_chunks,
@@ -135,7 +140,8 @@ def narrow(db: duckdb.DuckDBPyConnection, run: Run, schema: str, folder: str) ->
         UsageError: A file can't be read.
     """
     db.execute(f"CREATE SCHEMA {schema}")
-    for table, columns in NARROW.items():
+    for table in TABLES:
+        columns = NARROW.get(table, _every_column)
         # Where there is none, an empty file has the columns.
         files = run.files[table] or (empty(table, folder),)
         for number, file in enumerate(files):

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TextIO
 
+from groundrows.schemas.durations import coarse_duration
 from groundrows.transforms.counters import TALLY
 from groundrows.transforms.generate.calling import shared
 
@@ -95,7 +96,7 @@ class Meter:
         of = f"/{total:,}" if total is not None else ""
         parts = [f"{seen.done:,}{of} done"]
         if total is not None and rate > 0:
-            parts.append(f"{duration(max(0, total - seen.done) / rate)} left")
+            parts.append(f"{coarse_duration(max(0, total - seen.done) / rate)} left")
         parts += [f"{seen.failed:,} failed", f"{seen.in_flight} in flight"]
         if seen.retrying:
             parts.append(f"{seen.retrying} waiting to retry")
@@ -104,7 +105,7 @@ class Meter:
             a_minute = 60 * max(0, seen.calls - calls) / passed if passed > 0 else 0.0
             parts.append(f"{a_minute:,.0f} of {seen.limit:,g} calls/min")
         if seen.throttled_seconds >= 1:
-            parts.append(f"{duration(seen.throttled_seconds)} throttled")
+            parts.append(f"{coarse_duration(seen.throttled_seconds)} throttled")
         if seen.budget is not None:
             parts.append(f"{seen.calls:,} of {seen.budget:,} calls spent")
         return " · ".join(parts)
@@ -184,12 +185,3 @@ def _counted(count: Callable[[], int] | None) -> list[int]:
 def _count(count: Callable[[], int], total: list[int]) -> None:
     with suppress(Exception):
         total.append(count())
-
-
-def duration(seconds: float) -> str:
-    """A stretch of time for people, to the second or the minute."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02} min"
-    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

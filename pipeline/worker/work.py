@@ -219,8 +219,8 @@ class Worker:
         failed = {row.origin for row in rows} - back
         error = None
         try:
-            # Before the rows get their final names: failures that the topic did not take are not written, since
-            # their messages come again.
+            # Before the rows get their final names: a failure that the topic did not take is not written,
+            # since its message comes again.
             task.publish_failures([row for row in rows if row.origin in failed])
         except FailuresTopicError as broken:
             error = broken
@@ -242,10 +242,10 @@ class Worker:
         return done
 
     def _to_give_back(self, rows: Sequence[FailureRow]) -> set[str]:
-        """The origins of messages that had no chance: a queue must not be burned.
+        """Return the origins of messages to give back, so that a run in which nothing works burns no queue.
 
-        Calling that has stopped has so for good. What failed meanwhile in a way that passes is what made it
-        stop, or could not be tried again.
+        Calling that has stopped does not start again. A question that failed meanwhile with a passing error
+        either made it stop or could not be tried again.
         """
         if not self._task.has_stopped() and all(row.code != NOT_ATTEMPTED for row in rows):
             return set()

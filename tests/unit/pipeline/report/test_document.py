@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from groundrows.pipeline.commands.report import report
-from groundrows.pipeline.report.document import duration, iso, milliseconds, moment, number, score, share
+from groundrows.pipeline.report.document import iso, milliseconds, moment, number, score, share
 from tests.support.made import failure
 from tests.support.report_runs import (
     HOSTILE,
@@ -201,22 +201,6 @@ def test_links_that_are_past_are_said_to_be_so_without_a_script_too(tmp_path):
 )
 def test_shares(value, said):
     assert share(value) == said
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (0.04, "0.0 s"),
-        (59.94, "59.9 s"),
-        (60, "1 min 0 s"),
-        (3_599, "59 min 59 s"),
-        (3_600, "1 h 0 min"),
-        (47 * 3_600 + 61, "47 h 1 min"),
-        (50 * 3_600, "2 d 2 h"),
-    ],
-)
-def test_durations(seconds, said):
-    assert duration(seconds) == said
 
 
 def test_figures_as_people_read_them():

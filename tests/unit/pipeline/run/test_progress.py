@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from groundrows.pipeline.run import progress
-from groundrows.pipeline.run.progress import Meter, Sight, duration, shown, sight
+from groundrows.pipeline.run.progress import Meter, Sight, shown, sight
 from groundrows.transforms.counters import TALLY
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.calling.basket import Basket
@@ -84,23 +84,6 @@ def test_engines_that_are_gone_make_no_negative_rate() -> None:
     meter = Meter(0.0)
     meter.line(1.0, seen(100), 200)
     assert "0.0/s" in meter.line(2.0, seen(0), 200)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (0.4, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 00 s"),
-        (61, "1 min 01 s"),
-        (3599.6, "1 h 00 min"),
-        (3661, "1 h 01 min"),
-        (360_000, "100 h 00 min"),
-    ],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 def test_what_can_be_seen_of_the_engines_of_this_process() -> None:
