@@ -13,6 +13,7 @@ BENCHMARKS = (
     "cpu",
     "overhead",
     "memory",
+    "append",
     "ledger",
     "tail",
     "faults",

@@ -29,7 +29,7 @@ from tests.support.made import answer, failure
 
 ANSWERS = 1_000_000
 MOST_SECONDS = 60
-MOST_MIB = 2_048
+MOST_MIB = 800
 MOST_FILE_MB = 15
 
 # A row is encoded once for each of these and written often, each time with an id of its own.
