@@ -21,6 +21,7 @@ from groundrows.pipeline.sinks.views import views
 from groundrows.pipeline.storage.output import ledger_in
 from groundrows.schemas.errors import NoLedgerError
 from groundrows.transforms.generate.ledger.uri import open_ledger
+from tests.support.relay import Relay, relay_to
 from tests.support.runs import ROOT, calls, command, rows, summary
 from tests.support.services import PubSub, Queue
 
@@ -34,7 +35,7 @@ def question(number: int) -> bytes:
     return json.dumps({"id": f"q{number}", "question": f"How long is river {number}?"}).encode()
 
 
-def start(pubsub: PubSub, queue: Queue, output: Path, *flags: str) -> subprocess.Popen[bytes]:
+def start(pubsub: PubSub | Relay, queue: Queue, output: Path, *flags: str) -> subprocess.Popen[bytes]:
     """A worker as typed; whoever starts it stops it."""
     always = [
         "--service=emulator",
@@ -140,16 +141,16 @@ def test_killed_between_writing_and_acknowledging(pubsub, tmp_path):
     failures = pubsub.new_queue()
     with running_emulator("--port=0", "--latency=1", f"--call_log={log}") as server:
         flags = [f"--endpoint={server.address}", f"--failures_topic={failures.topic}"]
-        child = start(pubsub, queue, output, *flags)
-        try:
-            until(lambda: log.exists() and asked(log))
-            # Acknowledging now takes for ever.
-            pubsub.process.send_signal(signal.SIGSTOP)
-            until(lambda: rows(output, "answers"))
-        finally:
-            child.kill()
-            child.wait()
-            pubsub.process.send_signal(signal.SIGCONT)
+        with relay_to(pubsub.address) as relay:
+            child = start(relay, queue, output, *flags)
+            try:
+                until(lambda: log.exists() and asked(log))
+                # No acknowledgement reaches Pub/Sub from now on.
+                relay.swallowing.set()
+                until(lambda: rows(output, "answers"))
+            finally:
+                child.kill()
+                child.wait()
         pubsub.publish(queue, [b"broken"])
         child = start(pubsub, queue, output, *flags)
         try:
