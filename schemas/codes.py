@@ -19,6 +19,8 @@ It is worth an attempt or two more, and says nothing against the service."""
 
 # Codes of our own, for ends that the service has no name for.
 NOT_ATTEMPTED = "NOT_ATTEMPTED"
+# A worker's alone, and in no row: the message may be another worker's by now, which asks its question.
+LEFT_TO_ANOTHER = "LEFT_TO_ANOTHER"
 UNDECODABLE_RESPONSE = "UNDECODABLE_RESPONSE"
 MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
 RESPONSE_TOO_LARGE = "RESPONSE_TOO_LARGE"

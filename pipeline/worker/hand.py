@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from groundrows.pipeline.worker.subscription import Received
 from groundrows.schemas.record import Record
+from groundrows.transforms.generate.calling.leases import seconds_passed
 
 # In seconds. Pub/Sub and Dataflow remember the ids that a publisher gives its messages for as long.
 REMEMBERED_SECONDS = 600.0
+# Before its deadline a message counts as gone for so long: a request takes its time to leave.
+MARGIN_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -23,6 +27,7 @@ class Held:
         size: Bytes.
         since: When it was pulled, in seconds, monotonic.
         message_ids: The message's id, and those of others that a publisher gave the same id.
+        until: When others may get it unless it is kept, in seconds of the hand's clock.
         ack_ids: One for every delivery.
     """
 
@@ -30,6 +35,7 @@ class Held:
     size: int
     since: float
     message_ids: set[str]
+    until: float = math.inf
     ack_ids: list[str] = field(default_factory=list)
 
 
@@ -39,23 +45,31 @@ class Hand:
     No message is in hand twice. Pub/Sub delivers a message again when its deadline is missed; if the first
     delivery is still being worked on, the question would otherwise be asked twice at the same time.
 
+    A message is this worker's to ask only while its deadline has surely not passed. Where keeping it failed,
+    or the whole process stood still, others may have it. It is this worker's again when it is delivered anew.
+
+    Args:
+        clock: Seconds, monotonic, going on while the process stands still.
+
     Attributes:
         repeated: Number of messages that a publisher had sent before under the same id.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = seconds_passed) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._held: dict[str, Held] = {}
         self._done: OrderedDict[str, tuple[float, set[str]]] = OrderedDict()
         self._bytes = 0
         self.repeated = 0
 
-    def take(self, received: Received, now: float) -> Held | None:
+    def take(self, received: Received, now: float, until: float = math.inf) -> Held | None:
         """Take a message up.
 
         Args:
             received: The message.
             now: Seconds, monotonic.
+            until: When others may get it unless it is kept, in seconds of the hand's clock.
 
         Returns:
             The message in hand if it is to be asked. None if one of the same origin is in hand already: then
@@ -67,8 +81,9 @@ class Hand:
             if held is not None:
                 self._count(received, held.message_ids)
                 held.ack_ids.append(received.ack_id)
+                held.until = max(held.until, until)
                 return None
-            new = Held(received.record, received.size, now, {received.message_id}, [received.ack_id])
+            new = Held(received.record, received.size, now, {received.message_id}, until, [received.ack_id])
             self._held[origin] = new
             self._bytes += new.size
             return new
@@ -113,6 +128,26 @@ class Hand:
         """The ids of all deliveries in hand."""
         with self._lock:
             return [ack_id for held in self._held.values() for ack_id in held.ack_ids]
+
+    def kept(self, ack_ids: Iterable[str], began: float, until: float) -> None:
+        """Note that deliveries were kept; what was another's before that stays so.
+
+        Args:
+            ack_ids: The deliveries.
+            began: When the server was asked to keep them, in seconds of the hand's clock.
+            until: When others may get them now, likewise.
+        """
+        kept = set(ack_ids)
+        with self._lock:
+            for held in self._held.values():
+                if began < held.until - MARGIN_SECONDS and not kept.isdisjoint(held.ack_ids):
+                    held.until = max(held.until, until)
+
+    def is_ours(self, origin: str) -> bool:
+        """Whether no other worker can have a message of this origin: it is to be asked here."""
+        with self._lock:
+            held = self._held.get(origin)
+            return held is None or self._clock() < held.until - MARGIN_SECONDS
 
     @property
     def count(self) -> int:

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from groundrows.pipeline.worker.hand import Hand, Held
 from groundrows.pipeline.worker.subscription import Subscription
 from groundrows.schemas.errors import PullError, SubscriptionError
+from groundrows.transforms.generate.calling.leases import seconds_passed
 
 _LOGGER = logging.getLogger(__name__)
 _FULL_SECONDS = 0.1
@@ -81,7 +82,7 @@ class Puller:
             self.error = error
 
     def _pull(self, room: int) -> None:
-        began = time.monotonic()
+        began, asked_at = time.monotonic(), seconds_passed()
         try:
             received = self._subscription.pull(room)
         except PullError as error:
@@ -98,7 +99,7 @@ class Puller:
             now = self.quiet_since = time.monotonic()
             if self._hand.is_done(each, now):
                 done.append(each.ack_id)
-            elif (held := self._hand.take(each, now)) is not None:
+            elif (held := self._hand.take(each, now, asked_at + self._subscription.ack_seconds)) is not None:
                 self.arrived.put(held)
         if done:
             self._subscription.acknowledge(done)
@@ -124,11 +125,17 @@ def kept(subscription: Subscription, hand: Hand) -> Iterator[None]:
     stop = threading.Event()
 
     def keep() -> None:
-        while not stop.wait(subscription.ack_seconds / 3):
+        pause = subscription.ack_seconds / 3
+        while not stop.wait(pause):
+            began, ack_ids = seconds_passed(), hand.ack_ids()
             try:
-                subscription.keep(hand.ack_ids())
-            except Exception as error:  # the next time may go better
+                kept_ids = subscription.keep(ack_ids)
+            except Exception as error:
                 _LOGGER.warning("Keeping the messages in hand failed: %s", type(error).__name__)
+                kept_ids = []
+            hand.kept(kept_ids, began, began + subscription.ack_seconds)
+            # Where it failed the next time may go better, and the sooner it does the more is kept.
+            pause = subscription.ack_seconds / (3 if len(kept_ids) == len(ack_ids) else 10)
 
     thread = threading.Thread(target=keep, name="groundrows-keep", daemon=True)
     thread.start()

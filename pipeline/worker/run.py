@@ -61,7 +61,7 @@ def run_worker(options: RunOptions, started: float) -> int:
         )
         with watching.watched(settings.output) as watch:
             try:
-                worker, ended_by = _work(task, watch, quiet=options.quiet)
+                worker, ended_by = _work(task, engines, watch, quiet=options.quiet)
             except Exception:
                 # What it held is gone, files under way too: whatever failed, this is why.
                 if not watch.look():
@@ -89,7 +89,7 @@ def _engine(calls: CallSettings, stack: ExitStack) -> Engine:
     return engine
 
 
-def _work(task: Task, watch: Watch, *, quiet: bool) -> tuple[Worker, EndedBy]:
+def _work(task: Task, engines: Sequence[Engine], watch: Watch, *, quiet: bool) -> tuple[Worker, EndedBy]:
     """Work until it is over.
 
     Raises:
@@ -97,6 +97,8 @@ def _work(task: Task, watch: Watch, *, quiet: bool) -> tuple[Worker, EndedBy]:
     """
     tune_interpreter()
     worker = Worker(task)
+    for engine in engines:
+        engine.is_wanted = worker.is_ours
     with stopping.noted() as came, tracebacks_hidden(), nullcontext() if quiet else progress.shown(None):
         ended_by = worker.work(lambda: bool(came) or watch.lost is not None)
     if ended_by == "error" and worker.error is not None:

@@ -135,23 +135,33 @@ class Subscription:
         size = len(record.body) + len(record.attributes or "")
         return Received(record, message.message_id, ack_id, size)
 
-    def keep(self, ack_ids: Sequence[str]) -> None:
-        """Extend the deadline of these deliveries. It is too late for one whose deadline has passed."""
-        self._set_deadline(ack_ids, self.ack_seconds)
+    def keep(self, ack_ids: Sequence[str]) -> list[str]:
+        """Extend the deadline of these deliveries; returns those for which the server accepted that.
+
+        It accepts it for a delivery whose deadline had passed, too, unless it delivers exactly once.
+        """
+        return self._set_deadline(ack_ids, self.ack_seconds)
 
     def give_back(self, ack_ids: Sequence[str]) -> None:
         """Give these messages back: Pub/Sub delivers them to whoever pulls next."""
         self._set_deadline(ack_ids, 0)
 
-    def _set_deadline(self, ack_ids: Sequence[str], seconds: int) -> None:
+    def _set_deadline(self, ack_ids: Sequence[str], seconds: int) -> list[str]:
+        done: list[str] = []
         for part in _parts(ack_ids):
             try:
                 self._client.modify_ack_deadline(
                     subscription=self.name, ack_ids=part, ack_deadline_seconds=seconds, timeout=PULL_SECONDS
                 )
+                done += part
             except (exceptions.GoogleAPICallError, exceptions.RetryError) as error:
                 # At worst a message comes twice, and the ledger answers the second one.
                 _LOGGER.info("The deadline of %d messages was not set: %s.", len(part), _reason(error))
+                said = dict(getattr(error, "metadata", None) or {})
+                if any(ack_id in said for ack_id in part):
+                    # Exactly-once delivery: an error names those that failed.
+                    done += [ack_id for ack_id in part if ack_id not in said]
+        return done
 
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
         """Acknowledge deliveries. A message for which that fails comes again, and the ledger answers it."""

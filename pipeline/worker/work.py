@@ -27,7 +27,7 @@ from groundrows.pipeline.worker.gathering import Gathering, Limits
 from groundrows.pipeline.worker.hand import Hand, Held
 from groundrows.pipeline.worker.pulling import FAILING_SECONDS, Puller, kept
 from groundrows.pipeline.worker.subscription import Subscription
-from groundrows.schemas.codes import NOT_ATTEMPTED
+from groundrows.schemas.codes import LEFT_TO_ANOTHER, NOT_ATTEMPTED
 from groundrows.schemas.errors import FailuresTopicError, SubscriptionError
 from groundrows.schemas.rows import FailureRow
 from groundrows.transforms.counters import DUPLICATES, RECORDS, RECORDS_READ
@@ -120,6 +120,10 @@ class Worker:
         self._busy_at = time.monotonic()
         self.done = Done()
         self.error: Exception | None = None
+
+    def is_ours(self, origin: str) -> bool:
+        """Whether a message's question is this worker's to ask; safe to use from threads."""
+        return self._hand.is_ours(origin)
 
     def work(self, asked_to_stop: Callable[[], bool]) -> EndedBy:
         """Work until the end. Batches that have begun are finished, and messages that wait are given back.
@@ -215,8 +219,9 @@ class Worker:
         settings = replace(task.settings, output=batch)
         counters = Counter(run_batch([held.record for held in messages], settings, task.runner_flags))
         rows = list(failures(batch))
-        back = self._to_give_back(rows)
-        failed = {row.origin for row in rows} - back
+        left = {row.origin for row in rows if row.code == LEFT_TO_ANOTHER}
+        back = self._to_give_back(rows) - left
+        failed = {row.origin for row in rows} - back - left
         error = None
         try:
             # Before the rows get their final names: a failure that the topic did not take is not written,
@@ -225,15 +230,16 @@ class Worker:
         except FailuresTopicError as broken:
             error = broken
             back |= failed
-        if back:
+        if back or left:
             # A count of zero is left out: otherwise its code would be shown as one that did occur.
-            counters -= drop_failures(batch, back, checks_are_records=settings.calls.method == "check")
+            counters -= drop_failures(batch, back | left, checks_are_records=settings.calls.method == "check")
         done = Done(counters, measure(batch), batches=1, given_back=len(back), error=error)
         publish(batch, task.settings.output)
-        self._give_back([held for held in messages if held.record.origin in back])
+        # Of what was left to another worker the server knows better, unless it has come here again.
+        self._give_back([held for held in messages if held.record.origin in back | left])
         now = time.monotonic()
         ack_ids = self._hand.let_go(
-            [held for held in messages if held.record.origin not in failed | back], done=True, now=now
+            [held for held in messages if held.record.origin not in failed | back | left], done=True, now=now
         )
         ack_ids += self._hand.let_go(
             [held for held in messages if held.record.origin in failed - back], done=False, now=now

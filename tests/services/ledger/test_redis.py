@@ -287,3 +287,24 @@ def test_data_that_was_lost_is_never_taken_for_a_fresh_start(
         use(another)
         with pytest.raises(LedgerError, match="lost or replaced"):
             use(ledger)
+
+
+def test_a_server_that_stayed_away_once_is_waited_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    with redis_server() as server:
+        ledger = RedisLedger(f"redis://127.0.0.1:{server.port}/0", patience=0.3)
+    pauses: list[float] = []
+    monkeypatch.setattr("groundrows.transforms.generate.ledger.redis.time.sleep", pauses.append)
+    with closing(ledger):
+        with pytest.raises(LedgerError, match="nothing answers"):
+            ledger.get_many([AN_ENTRY.key])
+        assert pauses
+        pauses.clear()
+        for again in (
+            lambda: ledger.get_many([AN_ENTRY.key]),
+            lambda: ledger.put_many([AN_ENTRY]),
+            lambda: ledger.lease("run/1", [AN_ENTRY.key], 10),
+            lambda: ledger.claim("run", {AN_ENTRY.key: "archive:1"}),
+        ):
+            with pytest.raises(LedgerError, match="nothing answers"):
+                again()
+    assert pauses == []

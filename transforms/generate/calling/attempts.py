@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from groundrows.schemas.codes import EMPTY_ANSWER, INTERNAL_ERROR, NOT_ATTEMPTED
+from groundrows.schemas.codes import EMPTY_ANSWER, INTERNAL_ERROR, LEFT_TO_ANOTHER, NOT_ATTEMPTED
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.budget import Budget
 from groundrows.transforms.generate.calling.gate import Gate, Halted
@@ -21,9 +21,9 @@ from groundrows.transforms.generate.clients.base import Call, Client, Reply
 from groundrows.transforms.generate.ledger.base import Entry
 
 _LOGGER = logging.getLogger(__name__)
-NOT_WANTED = "Another worker may have this question's message by now, so it was left to that."
 EMPTY_RETRIES = 2
 """How often a turn whose answer came empty is asked again for that: each time it is paid for."""
+_LEFT = "Another worker may have this question's message by now, so it was left to that one."
 _SPENT = "The budget of --max_requests was spent before this question's turn."
 
 
@@ -84,6 +84,8 @@ class Attempts:
         halted: Set when `halt` has a reason.
         on_halt: Called once, when the reason appears.
         deadline_seconds: When an attempt is cut.
+        count_probes: Whether an attempt that was refused while the service answered nobody is one of the
+            policy's, too; it need not be, as the policy's time bounds them.
         out: Calls out right now.
         made: Calls made so far.
     """
@@ -94,6 +96,7 @@ class Attempts:
     halted: asyncio.Event
     on_halt: Callable[[], None]
     deadline_seconds: float
+    count_probes: bool = False
     out: int = 0
     made: int = 0
     waiting_to_retry: int = 0
@@ -120,7 +123,7 @@ class Attempts:
         Returns:
             The response; or why there is none; or what another process had for an answer meanwhile.
         """
-        attempts = 0
+        attempts = probes = 0
         codes: list[str] = []
         first_at = math.inf
         last: CallError | None = None
@@ -128,12 +131,12 @@ class Attempts:
             try:
                 if right is not None and not right.is_sure() and (stored := await right.regain()) is not None:
                     return stored
-                await line.gate.enter(retry=attempts > 0)
+                is_probe = await line.gate.enter(retry=attempts > 0)
             except Halted:
                 return self._cut_short(last, attempts, codes)
             try:
                 if right is not None and not right.is_wanted():
-                    return GaveUp(CallError(NOT_ATTEMPTED, NOT_WANTED), True, attempts, tuple(codes[:-1]))
+                    return GaveUp(CallError(LEFT_TO_ANOTHER, _LEFT), True, attempts, tuple(codes[:-1]))
                 if right is not None and not right.is_sure():
                     continue
                 too_late = time.monotonic() - first_at > self.policy.total_seconds
@@ -152,7 +155,8 @@ class Attempts:
                 line.gate.leave()
             line.gate.failed(last, sent_at)
             self._note(last)
-            wait = self.policy.wait_seconds(last, attempts, time.monotonic() - first_at)
+            probes += is_probe and not self.count_probes
+            wait = self.policy.wait_seconds(last, attempts - probes, time.monotonic() - first_at)
             if last.code == EMPTY_ANSWER and codes.count(EMPTY_ANSWER) >= EMPTY_RETRIES:
                 wait = None
             if wait is None:

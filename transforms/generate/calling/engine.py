@@ -132,6 +132,8 @@ class Engine:
             halted=asyncio.Event(),
             on_halt=self._turn_everybody_away,
             deadline_seconds=settings.deadline_seconds,
+            # Who takes such a budget over from another worker trusts that no question makes more attempts.
+            count_probes=settings.max_requests is not None and settings.ledger == "none",
         )
 
     # -- called by Beam's threads --------------------------------------------------------------------

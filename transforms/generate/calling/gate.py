@@ -70,20 +70,24 @@ class Gate:
         self.throttled_seconds = 0.0
         self._slots = slots
         self._paced = paced
-        self._retries: deque[asyncio.Future[None]] = deque()
-        self._firsts: deque[asyncio.Future[None]] = deque()
+        self._retries: deque[asyncio.Future[bool]] = deque()
+        self._firsts: deque[asyncio.Future[bool]] = deque()
         self._somebody = asyncio.Event()
         self._halted = False
         self._dispatcher: asyncio.Task[None] | None = None
 
-    async def enter(self, *, retry: bool) -> None:
+    async def enter(self, *, retry: bool) -> bool:
         """Wait until the call may leave; the caller then owns a slot and must `leave()`.
+
+        Returns:
+            Whether it leaves as a probe of a service that answers nothing.
 
         Raises:
             Halted: Calling has stopped.
         """
         if self._halted:
             raise Halted
+        probe = False
         free = not self._paced and not self._retries and not self._firsts and not self._breaker.is_open
         if free and self._slots.try_take():
             # Unlimited and idle: the pacer still hears of the call, but there is nothing to wait for.
@@ -93,11 +97,12 @@ class Gate:
                 self._slots.give()
                 raise
         else:
-            await self._queue(self._retries if retry else self._firsts)
+            probe = await self._queue(self._retries if retry else self._firsts)
         if self._halted:
             # Between being let out and getting here.
             self._slots.give()
             raise Halted
+        return probe
 
     def leave(self) -> None:
         """The call has ended: its slot is free."""
@@ -142,14 +147,14 @@ class Gate:
         self.halt()
         await self.pacer.close()
 
-    async def _queue(self, queue: deque[asyncio.Future[None]]) -> None:
+    async def _queue(self, queue: deque[asyncio.Future[bool]]) -> bool:
         if self._dispatcher is None:
             self._dispatcher = asyncio.get_running_loop().create_task(self._dispatch())
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         queue.append(turn)
         self._somebody.set()
         try:
-            await turn
+            return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._slots.give()
@@ -178,10 +183,12 @@ class Gate:
             self._slots.give()
             raise
         self.throttled_seconds += time.monotonic() - before
-        while self._retries or self._firsts:
-            turn = self._retries.popleft() if self._retries else self._firsts.popleft()
+        probe = self._breaker.is_open
+        queues = [self._firsts, self._retries] if probe else [self._retries, self._firsts]
+        while waiting := queues[0] or queues[1]:
+            turn = waiting.popleft()
             if not turn.done():
-                turn.set_result(None)
+                turn.set_result(probe)
                 return
         self._slots.give()
 

@@ -29,7 +29,7 @@ class RetryPolicy:
 
         Args:
             error: How the last attempt ended.
-            attempts: Attempts made so far, at least 1.
+            attempts: Attempts made so far that count.
             elapsed: Seconds since the first attempt started.
 
         A server that says when to come back is taken at its word; a little jitter behind it keeps a crowd
@@ -42,6 +42,6 @@ class RetryPolicy:
         if error.retry_after is not None:
             wait = error.retry_after * (1 + 0.02 * random.random())
         else:
-            bound = min(LONGEST_BACKOFF_SECONDS, self.first_backoff_seconds * 2 ** (attempts - 1))
+            bound = min(LONGEST_BACKOFF_SECONDS, self.first_backoff_seconds * 2 ** max(0, attempts - 1))
             wait = random.uniform(0, bound)
         return wait if elapsed + wait <= self.total_seconds else None

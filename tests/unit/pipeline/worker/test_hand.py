@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundrows.pipeline.worker.hand import REMEMBERED_SECONDS, Hand
+from groundrows.pipeline.worker.hand import MARGIN_SECONDS, REMEMBERED_SECONDS, Hand
 from groundrows.pipeline.worker.subscription import Received
 from groundrows.schemas.record import Record
 
@@ -85,3 +85,41 @@ def test_whatever_comes_every_delivery_is_let_go_exactly_once(steps):
     let_go += hand.let_go(held.values(), done=False, now=99)
     assert sorted(let_go) == sorted(taken)
     assert (hand.count, hand.size) == (0, 0)
+
+
+def test_a_message_is_this_worker_s_until_its_deadline_has_surely_not_passed():
+    now = [100.0]
+    hand = Hand(lambda: now[0])
+    hand.take(received("sub:1", "1", "a"), 0, until=110.0)
+    assert hand.is_ours("sub:1")
+    now[0] = 110.0 - MARGIN_SECONDS
+    assert not hand.is_ours("sub:1")
+    assert hand.is_ours("sub:never heard of")
+
+
+def test_what_is_kept_in_time_stays_and_what_is_not_does_not_come_back_by_itself():
+    now = [100.0]
+    hand = Hand(lambda: now[0])
+    for number in "12":
+        hand.take(received(f"sub:{number}", number, f"ack{number}"), 0, until=110.0)
+    hand.kept(["ack1"], began=105.0, until=115.0)
+    now[0] = 112.0
+    assert [hand.is_ours("sub:1"), hand.is_ours("sub:2")] == [True, False]
+    # The server takes it, and another worker may have the message all the same.
+    hand.kept(["ack1", "ack2"], began=112.0, until=122.0)
+    assert [hand.is_ours("sub:1"), hand.is_ours("sub:2")] == [True, False]
+    # A request that was on its way for a minute promises nothing for now.
+    now[0] = 180.0
+    hand.kept(["ack1"], began=113.0, until=123.0)
+    assert not hand.is_ours("sub:1")
+
+
+def test_a_message_that_is_delivered_here_anew_is_this_worker_s_again():
+    now = [100.0]
+    hand = Hand(lambda: now[0])
+    first = hand.take(received("sub:1", "1", "a"), 0, until=110.0)
+    now[0] = 160.0
+    assert not hand.is_ours("sub:1")
+    assert hand.take(received("sub:1", "1", "b"), 60, until=170.0) is None
+    assert hand.is_ours("sub:1")
+    assert sorted(hand.let_go([first], done=True, now=61)) == ["a", "b"]

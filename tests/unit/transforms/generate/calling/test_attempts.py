@@ -611,3 +611,72 @@ def test_an_empty_answer_is_asked_for_twice_more_and_says_nothing_against_the_se
         assert desk.gate.pacer.refusals == []
 
     run(scenario())
+
+
+class AlwaysOpen(Breaker):
+    """Calls leave singly, but nobody waits."""
+
+    is_open = True
+
+    async def pass_one(self):
+        await asyncio.sleep(0)
+
+
+def test_refused_probes_cost_a_question_none_of_its_attempts():
+    async def scenario():
+        desk = Desk(
+            failing("UNAVAILABLE", times=20), policy=RetryPolicy(2, 600.0, 0.001), breaker=AlwaysOpen()
+        )
+        return await desk.ask("q")
+
+    result = run(scenario())
+    assert isinstance(result, Success)
+    assert (result.attempts, len(result.retry_codes)) == (21, 20)
+
+
+def test_refused_probes_do_not_go_on_for_ever():
+    async def scenario():
+        desk = Desk(failing("UNAVAILABLE"), policy=RetryPolicy(2, 0.2, 0.001), breaker=AlwaysOpen())
+        return await desk.ask("q")
+
+    result = run(scenario())
+    assert isinstance(result, GaveUp)
+    assert result.attempts > 2
+    assert result.error.code == "UNAVAILABLE"
+
+
+def test_where_a_budget_trusts_in_max_attempts_probes_count():
+    async def scenario():
+        desk = Desk(failing("UNAVAILABLE"), policy=RetryPolicy(3, 600.0, 0.001), breaker=AlwaysOpen())
+        desk.attempts.count_probes = True
+        return await desk.ask("q")
+
+    assert run(scenario()).attempts == 3
+
+
+def test_an_outage_of_a_hundred_probes_costs_no_question_its_answer():
+    """Everybody waits; whoever probes is refused, and is no more likely to be the next to probe."""
+
+    class Impatient(Breaker):
+        async def pass_one(self):
+            await asyncio.sleep(0)
+
+    left = [100]
+
+    async def behaviour(prompt, nth):
+        if left[0]:
+            left[0] -= 1
+            raise CallError("UNAVAILABLE", "down")
+        return response(prompt)
+
+    async def scenario():
+        desk = Desk(
+            behaviour, slots=1, policy=RetryPolicy(11, 600.0, 0.0001), breaker=Impatient(), paced=True
+        )
+        results = await desk.ask_all([f"q{number}" for number in range(40)])
+        return results, Counter(desk.client.log[:40])
+
+    results, first = run(scenario())
+    assert all(isinstance(result, Success) for result in results)
+    # Ten make the breaker open; from then on those that have not been asked probe first.
+    assert len(first) >= 30
