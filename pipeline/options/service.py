@@ -13,7 +13,6 @@ from groundrows.schemas.errors import UsageError
 from groundrows.schemas.service import (
     DISCOVERY_ENGINE,
     FACTS_INSTRUCTION,
-    GEMINI,
     SERVICES,
     Access,
     access_of,
@@ -135,6 +134,18 @@ class ServiceOptions:
             only=Only.GENERATING,
         ),
     )
+    check_location: str = flag(
+        "",
+        Flag(
+            "The location resource in whose name --check_grounding asks the Grounded Generation API, where "
+            "the answers are Gemini's.",
+            metavar="projects/P/locations/L",
+            pattern=LOCATION,
+            noun="location",
+            example="projects/PROJECT/locations/global",
+            only=Only.GENERATING,
+        ),
+    )
     citation_threshold: float | None = flag(
         None,
         Flag(
@@ -179,11 +190,6 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
     asked = service_asked(service)
     if not location and is_emulated(service, endpoint) and access_of(asked, "") is None:
         location = EMULATOR_LOCATION
-    if asked == GEMINI and values["check_grounding"]:
-        raise UsageError(
-            "--check_grounding asks the Grounded Generation API, which --service=gemini does not know: "
-            "leave it out."
-        )
     access = access_of(asked, location)
     if access is None:
         raise UsageError(
@@ -194,7 +200,33 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
         "transport": _one_of(access.transports, "transport", values["transport"], asked, location),
         "api_version": _version(access.versions, values, asked, location),
         "endpoint": _where(values, access, location),
+        "check_location": _check_location(values, asked),
     }
+
+
+def _check_location(values: Mapping[str, Any], asked: str) -> str:
+    """Where answers of a service are checked that does not check them itself."""
+    given: str = values["check_location"]
+    if asked == DISCOVERY_ENGINE or not values["check_grounding"]:
+        if given:
+            raise UsageError(
+                "--check_location is for --check_grounding with --service=gemini: leave it out here."
+            )
+        return ""
+    if not given and is_emulated(values["service"], values["endpoint"]):
+        return EMULATOR_LOCATION
+    access = access_of(DISCOVERY_ENGINE, given)
+    if access is None:
+        raise UsageError(
+            "--check_grounding asks the Grounded Generation API, which --service=gemini is not: give "
+            "--check_location=projects/PROJECT/locations/global, or leave it out."
+        )
+    if access.endpoint is None:
+        raise UsageError(
+            f"--check_location={given} is in {given.rpartition('/')[2]}, which has no endpoint known here: "
+            f"use one of {', '.join(access.regions)}."
+        )
+    return given
 
 
 def _one_of(known: tuple[str, ...], name: str, given: str, asked: str, location: str) -> str:

@@ -77,8 +77,9 @@ def check_credentials(run: Intended) -> None:
     options = run.options
     if options.endpoint is None or not options.endpoint.secure:
         return
-    if options.location:
+    if options.location or options.check_grounding:
         need_credentials()
+    if options.location:
         return
     try:
         api_key()

@@ -29,6 +29,7 @@ from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.defaults import load_defaults
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.question import RecordSettings
+from groundrows.schemas.service import DISCOVERY_ENGINE, access_of
 from groundrows.schemas.wording import reason_of
 from groundrows.transforms.generate.settings import MEGABYTE, CallSettings
 from groundrows.transforms.rows.flatten import FlattenSettings
@@ -246,12 +247,28 @@ def check_settings(options: RunOptions, calls: CallSettings) -> CallSettings | N
     """How the answers of a run are checked, at a pace of their own; None when they are not."""
     if not options.check_grounding:
         return None
+    if calls.service != DISCOVERY_ENGINE:
+        calls = _on_the_checking_service(options, calls)
     return replace(
         calls,
         method="check",
         stream_answers=False,
         requests_per_minute=options.check_requests_per_minute,
         answered_path=None,
+    )
+
+
+def _on_the_checking_service(options: RunOptions, calls: CallSettings) -> CallSettings:
+    """As `calls`, to the service that checks; an emulator serves both on its REST port."""
+    access = access_of(DISCOVERY_ENGINE, options.check_location)
+    assert access is not None  # the flags were checked
+    return replace(
+        calls,
+        service=DISCOVERY_ENGINE,
+        endpoint=access.endpoint if calls.secure and access.endpoint else calls.endpoint,
+        location=options.check_location,
+        api_version=access.versions[0],
+        transport="rest",
     )
 
 

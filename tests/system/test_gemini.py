@@ -155,6 +155,20 @@ def test_both_services_fill_the_same_tables_and_claims_stand_at_the_same_charact
     assert report.stat().st_size > 10_000
 
 
+def test_answers_are_checked_by_the_service_that_checks(archive: Path, tmp_path: Path) -> None:
+    run(*GEMINI, f"--input={archive}", f"--output={tmp_path / 'out'}", "--check_grounding")
+    told = summary(tmp_path / "out")
+    assert told["balanced"]
+    assert told["checks"]["checked"] >= 1
+    facts = {row["answer_id"] for row in rows(tmp_path / "out", "support_chunks") if row["kind"] == "fact"}
+    checks = [row for row in rows(tmp_path / "out", "grounding_checks") if row["answer_id"] in facts]
+    assert checks
+    assert {row["api_version"] for row in checks} == {"v1"}
+    assert any(row["cited_chunk_count"] for row in checks)
+    # A check fills its own table alone: claims are what the model's service said.
+    assert not [row for row in rows(tmp_path / "out", "claim_supports") if row["answer_id"] in facts]
+
+
 def test_a_failed_run_is_replayed_on_an_emulator_again(tmp_path: Path) -> None:
     archive = write_lines(tmp_path / "q.jsonl", [{"id": "q", "question": "Why?"}])
     run(
@@ -198,7 +212,15 @@ def test_the_key_is_nowhere_in_what_a_run_leaves(
         (("--service=gemini", "--model=m", "--api_version=v1"), "give v1beta or v1alpha"),
         (("--service=gemini", "--model=a b"), "is no model"),
         (("--service=gemini", "--mode=check", "--endpoint=emulator"), "has no method that checks"),
-        (("--service=gemini", "--model=m", "--endpoint=emulator", "--check_grounding"), "leave it out"),
+        (
+            (
+                "--service=gemini",
+                "--model=m",
+                "--endpoint=emulator",
+                "--check_location=projects/p/locations/eu",
+            ),
+            "leave it out here",
+        ),
         (
             ("--service=discoveryengine", "--location=projects/p/locations/global", "--api_version=v1beta1"),
             "give v1",
