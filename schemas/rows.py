@@ -86,8 +86,8 @@ class SafetyRating:
 class Citation:
     """A stretch of an answer that repeats a source; documented in `answers.avsc`."""
 
-    start: int | None
-    end: int | None
+    text_start: int | None
+    text_end: int | None
     uri: str | None
     title: str | None
     license: str | None
