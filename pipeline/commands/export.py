@@ -16,10 +16,8 @@ from groundrows.pipeline.export.tables import filtered, load, load_failed
 from groundrows.pipeline.options.export import ExportOptions, parse_export
 from groundrows.pipeline.query.run import find_run, opened
 from groundrows.pipeline.run.preflight import check_storage
-from groundrows.pipeline.storage.files import cause_of, check_name
-from groundrows.pipeline.storage.whole import check_output, written_whole
+from groundrows.pipeline.storage.whole import check_output, writing_output, written_whole
 from groundrows.schemas.errors import UsageError
-from groundrows.schemas.wording import reason_of
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -54,17 +52,11 @@ def _sheet(db: duckdb.DuckDBPyConnection, options: ExportOptions, folder: str) -
 
 
 def _write(options: ExportOptions, sheet: Sheet) -> int:
-    try:
-        check_name(options.file)
-        with written_whole(options.file) as file:
-            if options.byte_order_mark:
-                file.write(_BYTE_ORDER_MARK)
+    with writing_output(options.file), written_whole(options.file) as file:
+        if options.byte_order_mark:
+            file.write(_BYTE_ORDER_MARK)
+        try:
             return WRITERS[options.format](sheet, file)
-    except UsageError:
-        raise
-    except duckdb.Error as error:
-        said = " ".join(str(error).split())
-        raise UsageError(f"The rows can't be taken out: {said}.") from None
-    except Exception as error:
-        reason = reason_of(cause_of(error))
-        raise UsageError(f"--output={options.file} can't be written: {reason}; name another file.") from None
+        except duckdb.Error as error:
+            said = " ".join(str(error).split())
+            raise UsageError(f"The rows can't be taken out: {said}.") from None

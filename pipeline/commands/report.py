@@ -12,10 +12,7 @@ from groundrows.pipeline.report.document import page
 from groundrows.pipeline.report.gather import gather
 from groundrows.pipeline.report.read import narrow
 from groundrows.pipeline.run.preflight import check_storage
-from groundrows.pipeline.storage.files import cause_of, check_name
-from groundrows.pipeline.storage.whole import check_output, write_whole
-from groundrows.schemas.errors import UsageError
-from groundrows.schemas.wording import reason_of
+from groundrows.pipeline.storage.whole import check_output, write_whole, writing_output
 
 
 def report(argv: Sequence[str]) -> int:
@@ -46,10 +43,6 @@ def write(path: str, text: str) -> int:
         UsageError: It can't be written.
     """
     data = text.encode("utf-8", "backslashreplace")  # a directory's name may hold bytes that are no UTF-8
-    try:
-        check_name(path)
+    with writing_output(path):
         write_whole(path, data)
-    except Exception as error:
-        reason = reason_of(cause_of(error))
-        raise UsageError(f"--output={path} can't be written: {reason}; name another file.") from None
     return len(data)

@@ -7,8 +7,7 @@ leaves these columns out again (`schemas.failed_fields`): the mended file is an 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -21,30 +20,29 @@ from groundrows.schemas.failed_fields import FAILURE, ORIGIN, RECORD, as_it_was
 
 def records(db: duckdb.DuckDBPyConnection, query: str) -> Sheet:
     """The records of a query over `failures`."""
-    columns = list(dict.fromkeys([FAILURE, ORIGIN, *(name for row in _records(db, query) for name in row)]))
+    found = (name for batch in _records(db, query) for row in batch for name in row)
+    columns = list(dict.fromkeys([FAILURE, ORIGIN, *found]))
     schema = pa.schema([(name, pa.string()) for name in columns])
 
     def values() -> Iterator[list[Any]]:
-        for row in _records(db, query):
-            yield [row.get(name) for name in columns]
+        for batch in _records(db, query):
+            yield from ([row.get(name) for name in columns] for row in batch)
 
     def read() -> Iterator[pa.RecordBatch]:
-        for rows in batched(values(), BATCH_ROWS):
-            texts = [pa.array(map(_text, column), pa.string()) for column in zip(*rows, strict=True)]
+        for batch in _records(db, query):
+            texts = [pa.array([_text(row.get(name)) for row in batch], pa.string()) for name in columns]
             yield pa.RecordBatch.from_arrays(texts, schema=schema)
 
     return Sheet("failures", schema, read, values)
 
 
-def _records(db: duckdb.DuckDBPyConnection, query: str) -> Iterator[dict[str, Any]]:
+def _records(db: duckdb.DuckDBPyConnection, query: str) -> Iterator[list[dict[str, Any]]]:
     wanted = f"SELECT code, message, origin, record FROM ({query})"
     for batch in db.sql(wanted).to_arrow_reader(BATCH_ROWS):
-        for row in batch.to_pylist():
-            yield {
-                FAILURE: f"{row['code']}: {row['message']}",
-                ORIGIN: row["origin"],
-                **_fields(row["record"]),
-            }
+        yield [
+            {FAILURE: f"{row['code']}: {row['message']}", ORIGIN: row["origin"], **_fields(row["record"])}
+            for row in batch.to_pylist()
+        ]
 
 
 def _fields(record: bytes) -> dict[str, Any]:
@@ -59,10 +57,3 @@ def _fields(record: bytes) -> dict[str, Any]:
 
 def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else as_json(value)
-
-
-def batched(rows: Iterable[list[Any]], size: int) -> Iterator[list[list[Any]]]:
-    """The rows in lists of at most `size`."""
-    rest = iter(rows)
-    while batch := list(islice(rest, size)):
-        yield batch

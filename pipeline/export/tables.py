@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import duckdb
 
-from groundrows.pipeline.query.run import RowsFile, Run, empty, readable, scan
+from groundrows.pipeline.query.run import RowsFile, Run, copied
 from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
-from groundrows.pipeline.storage.row_formats.known import DEFAULT, FORMATS, format_of
+from groundrows.pipeline.storage.row_formats.known import DEFAULT, FORMATS
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 
@@ -29,22 +29,17 @@ def load(db: duckdb.DuckDBPyConnection, run: Run, table: str, folder: str) -> No
     Raises:
         UsageError: A file can't be read.
     """
-    for number, file in enumerate(run.files[table] or (empty(table, folder),)):
-        with readable(file):
-            format_of(file.path).check_whole(file.path)
-            copy = os.path.join(folder, f"{table}-{number:05d}.parquet")
-            scan(file).sink_parquet(copy, compression="zstd")
-    pattern = os.path.join(folder, f"{table}-*.parquet").replace("'", "''")
+    pattern = copied(run, table, os.path.join(folder, table), compression="zstd")
     # Files of earlier versions lack columns; they are null there.
     source = f"read_parquet('{pattern}', union_by_name = true, filename = true, file_row_number = true)"
     key = ", ".join(("run_id", *(column for column in TABLES[table].key if column != "run_id")))
     first = f"SELECT min((filename, file_row_number)) FROM {source} GROUP BY {key}"
     (rows, distinct), *_ = db.execute(f"SELECT count(*), count(DISTINCT ({key})) FROM {source}").fetchall()
-    once = "" if rows == distinct else f" WHERE (filename, file_row_number) IN ({first})"
-    db.execute(
-        f"CREATE VIEW {table} AS SELECT * EXCLUDE (filename, file_row_number) FROM {source}{once}"
-        " ORDER BY filename, file_row_number"
-    )
+    once = ""
+    if rows != distinct:
+        # A scan keeps the files' order, and a join does not.
+        once = f" WHERE (filename, file_row_number) IN ({first}) ORDER BY filename, file_row_number"
+    db.execute(f"CREATE VIEW {table} AS SELECT * EXCLUDE (filename, file_row_number) FROM {source}{once}")
 
 
 def load_failed(db: duckdb.DuckDBPyConnection, run: Run, folder: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from groundrows.pipeline.options.checks import values_of
+from groundrows.pipeline.options.directory import run_directory
 from groundrows.pipeline.options.flag import Flag, flag, flags_of
 from groundrows.pipeline.options.parser import FlagParser
 from groundrows.schemas.errors import UsageError
@@ -38,15 +39,7 @@ class ExportOptions:
         byte_order_mark: Whether a CSV file begins with one.
     """
 
-    directory: str = flag(
-        "",
-        Flag(
-            "The --output of a run, local or gs://.",
-            metavar="OUTPUT_DIR",
-            positional="required",
-            read=lambda text: text.rstrip("/") or "/",
-        ),
-    )
+    directory: str = run_directory()
     file: str = flag(
         "",
         Flag(

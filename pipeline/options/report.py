@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from groundrows.pipeline.options.checks import values_of
+from groundrows.pipeline.options.directory import run_directory, without_slash
 from groundrows.pipeline.options.flag import Flag, flag, flags_of
 from groundrows.pipeline.options.parser import FlagParser
 from groundrows.pipeline.options.prices import price_per_1000_requests
@@ -23,10 +24,6 @@ people who may see the run itself.
 """
 
 
-def _directory(text: str) -> str:
-    return text.rstrip("/") or "/"
-
-
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
     """A report as asked for.
@@ -39,22 +36,14 @@ class ReportOptions:
         price_per_1000_requests: In any currency, or None.
     """
 
-    directory: str = flag(
-        "",
-        Flag(
-            "The --output of a run, local or gs://.",
-            metavar="OUTPUT_DIR",
-            positional="required",
-            read=_directory,
-        ),
-    )
+    directory: str = run_directory()
     earlier: str | None = flag(
         None,
         Flag(
             "The --output of an earlier run, to compare it with question by question.",
             metavar="OTHER_DIR",
             positional="optional",
-            read=_directory,
+            read=without_slash,
         ),
     )
     page: str = flag(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from google.auth.exceptions import GoogleAuthError
 
 from groundrows.pipeline.storage.files import cause_of, check_name, read_json
 from groundrows.pipeline.storage.output import UNDER_WAY
-from groundrows.pipeline.storage.row_files import RowFile, row_files
+from groundrows.pipeline.storage.row_files import UNREADABLE, RowFile, row_files
 from groundrows.pipeline.storage.row_formats.known import DEFAULT, FORMATS, format_of
 from groundrows.pipeline.storage.summaries import RUN
 from groundrows.pipeline.storage.uris import is_remote
@@ -160,6 +160,30 @@ def readable(file: RowsFile) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise UsageError(
-            f"The rows of {file.name} can't be read: {reason_of(error)}; mend the file or take it away."
-        ) from None
+        raise UsageError(UNREADABLE.format(path=file.name, reason=reason_of(error))) from None
+
+
+def copied(
+    run: Run,
+    table: str,
+    stem: str,
+    chosen: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows,
+    **form: Any,
+) -> str:
+    """Copy a run's table, file by file, to Parquet files that DuckDB reads; returns their pattern, for SQL.
+
+    Args:
+        run: The run.
+        table: Which of its tables; without any file of it, an empty one has the columns.
+        stem: The beginning of the copies' paths.
+        chosen: What of the rows is copied.
+        form: What polars takes on how a Parquet file is written.
+
+    Raises:
+        UsageError: A file can't be read.
+    """
+    for number, file in enumerate(run.files[table] or (empty(table, os.path.dirname(stem)),)):
+        with readable(file):
+            format_of(file.path).check_whole(file.path)
+            chosen(scan(file)).sink_parquet(f"{stem}-{number:05d}.parquet", **form)
+    return f"{stem}-*.parquet".replace("'", "''")

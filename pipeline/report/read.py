@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import duckdb
 import polars as pl
 
-from groundrows.pipeline.query.run import Run, empty, finite, readable, scan
-from groundrows.pipeline.storage.row_formats.known import format_of
+from groundrows.pipeline.query.run import Run, copied, finite, readable, scan
 from groundrows.schemas.tables import TABLES
 
 # Rows that wait in memory to be written as one piece.
@@ -141,19 +141,14 @@ def narrow(db: duckdb.DuckDBPyConnection, run: Run, schema: str, folder: str) ->
     """
     db.execute(f"CREATE SCHEMA {schema}")
     for table in TABLES:
-        columns = NARROW.get(table, _every_column)
-        # Where there is none, an empty file has the columns.
-        files = run.files[table] or (empty(table, folder),)
-        for number, file in enumerate(files):
-            narrowed = os.path.join(folder, f"{schema}-{table}-{number:05d}.parquet")
-            with readable(file):
-                format_of(file.path).check_whole(file.path)
-                rows = scan(file)
-                rows.select(columns(rows.collect_schema().names())).sink_parquet(
-                    narrowed, compression="lz4", row_group_size=GROUP_ROWS
-                )
-        pattern = os.path.join(folder, f"{schema}-{table}-*.parquet").replace("'", "''")
+        stem = os.path.join(folder, f"{schema}-{table}")
+        narrowed = partial(_narrowed, NARROW.get(table, _every_column))
+        pattern = copied(run, table, stem, narrowed, compression="lz4", row_group_size=GROUP_ROWS)
         db.execute(f"CREATE VIEW {schema}.{table} AS SELECT * FROM read_parquet('{pattern}')")
+
+
+def _narrowed(columns: Callable[[Names], list[Column]], rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.select(columns(rows.collect_schema().names()))
 
 
 def whole_rows(

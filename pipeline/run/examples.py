@@ -13,7 +13,6 @@ from groundrows.schemas.errors import UsageError
 
 MOST = 10
 _COLUMNS = columns_of("failures", "code", "message", "origin")
-_UNREADABLE = "The failures in {path} can't be read: {reason}; mend the file or take it away."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def failure_examples(where: Output, counts: Mapping[str, int]) -> list[Example]:
     files = [path for path in where.table_files("failures") if path not in kept]
     # A run is not lost for an example: what is wrong with a file is said where its rows are counted.
     with suppress(UsageError):
-        for row in readable_rows(files, _COLUMNS, _UNREADABLE):
+        for row in readable_rows(files, _COLUMNS):
             if len(found) == len(wanted):
                 break
             if row["code"] in wanted:

@@ -22,7 +22,6 @@ _FAILED = columns_of("failures", "question_id", "turn_index", "stage", "origin",
 _ANSWERED = columns_of(
     "answers", "question_id", "turn_index", "answered_at", "question", missing={"question": ""}
 )
-_UNREADABLE = "The rows of {path} can't be read: {reason}; mend the file or take it away."
 
 _TABLES = """
 CREATE TABLE failed (
@@ -135,7 +134,7 @@ def _answers(where: Output) -> Iterator[tuple[str, int, bytes, float]]:
 
 
 def _rows(where: Output, table: str, columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    return readable_rows(where.table_files(table), columns, _UNREADABLE)
+    return readable_rows(where.table_files(table), columns)
 
 
 def _seconds(moment: datetime) -> float:

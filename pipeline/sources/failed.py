@@ -177,8 +177,7 @@ class FailedRecords:
 
 
 def _rows(files: Iterable[str], columns: Any) -> Iterator[Any]:
-    unreadable = "The rows of {path} can't be read: {reason}; mend the file or take it away."
-    return readable_rows(files, columns, unreadable)
+    return readable_rows(files, columns)
 
 
 def _seconds(moment: datetime) -> float:

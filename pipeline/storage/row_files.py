@@ -102,8 +102,12 @@ def columns_of(table: str, *names: str, missing: Mapping[str, Any] | None = None
     return {"type": "record", "name": schema["name"], "fields": fields}
 
 
+UNREADABLE = "The rows of {path} can't be read: {reason}; mend the file or take it away."
+"""The sentence about a file of rows that can't be read."""
+
+
 def readable_rows(
-    files: Iterable[str], columns: Mapping[str, Any] | None, unreadable: str
+    files: Iterable[str], columns: Mapping[str, Any] | None, unreadable: str = UNREADABLE
 ) -> Iterator[dict[str, Any]]:
     """Yield some columns of every row of several files.
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from groundrows.pipeline.storage.files import delete, move, open_for_writing
+from groundrows.pipeline.storage.files import cause_of, check_name, delete, move, open_for_writing
 from groundrows.pipeline.storage.uris import is_remote
 from groundrows.schemas.errors import UsageError
+from groundrows.schemas.wording import reason_of
 
 
 @contextmanager
@@ -29,6 +30,23 @@ def written_whole(path: str, half: str | None = None) -> Iterator[Any]:
     except BaseException:
         delete(half)
         raise
+
+
+@contextmanager
+def writing_output(path: str) -> Iterator[None]:
+    """Say what is wrong when the file that `--output` names can't be written within the block.
+
+    Raises:
+        UsageError: It can't. One that is raised within the block passes.
+    """
+    try:
+        check_name(path)
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        reason = reason_of(cause_of(error))
+        raise UsageError(f"--output={path} can't be written: {reason}; name another file.") from None
 
 
 def write_whole(path: str, data: bytes, half: str | None = None) -> None:

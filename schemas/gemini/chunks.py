@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from groundrows.schemas.gemini.taking import Taking
@@ -86,15 +86,14 @@ def _made(
     return Chunk(text or "", None, uri, title, domain, document_id, page, about, None, kind, place_id)
 
 
-def _web(said: dict[str, Any], about: dict[str, str], taking: Taking) -> Chunk:
-    _flatten_but(said, ("uri", "title", "domain"), about)
-    return _made(
-        "web",
-        about,
-        uri=taking.text(said, "uri"),
-        title=taking.text(said, "title"),
-        domain=taking.text(said, "domain"),
-    )
+def _named(kind: str, **names: str) -> Callable[[dict[str, Any], dict[str, str], Taking], Chunk]:
+    """Reads a kind of chunk, each of whose columns the service gives as one text of the name given here."""
+
+    def read(said: dict[str, Any], about: dict[str, str], taking: Taking) -> Chunk:
+        _flatten_but(said, tuple(names.values()), about)
+        return _made(kind, about, **{column: taking.text(said, name) for column, name in names.items()})
+
+    return read
 
 
 def _retrieved(said: dict[str, Any], about: dict[str, str], taking: Taking) -> Chunk:
@@ -126,30 +125,12 @@ def _retrieved(said: dict[str, Any], about: dict[str, str], taking: Taking) -> C
     )
 
 
-def _maps(said: dict[str, Any], about: dict[str, str], taking: Taking) -> Chunk:
-    _flatten_but(said, ("uri", "title", "text", "placeId"), about)
-    return _made(
-        "maps",
-        about,
-        text=taking.text(said, "text"),
-        uri=taking.text(said, "uri"),
-        title=taking.text(said, "title"),
-        place_id=taking.text(said, "placeId"),
-    )
-
-
-def _image(said: dict[str, Any], about: dict[str, str], taking: Taking) -> Chunk:
-    _flatten_but(said, ("sourceUri", "title", "domain"), about)
-    return _made(
-        "image",
-        about,
-        uri=taking.text(said, "sourceUri"),
-        title=taking.text(said, "title"),
-        domain=taking.text(said, "domain"),
-    )
-
-
-_KINDS = {"web": _web, "retrievedContext": _retrieved, "maps": _maps, "image": _image}
+_KINDS = {
+    "web": _named("web", uri="uri", title="title", domain="domain"),
+    "retrievedContext": _retrieved,
+    "maps": _named("maps", text="text", uri="uri", title="title", place_id="placeId"),
+    "image": _named("image", uri="sourceUri", title="title", domain="domain"),
+}
 
 
 def _flatten_but(said: Mapping[str, Any], names: Sequence[str], about: dict[str, str]) -> None:

@@ -26,7 +26,7 @@ def read_own(value: object, path: str, *, agent_platform: bool) -> dict[str, Any
     tools = {_TOOLS[name]: said[name] for name in _TOOLS if name in said}
     if "rag_store" in said:
         if not agent_platform:
-            raise _agent_only(f"{path}.rag_store")
+            raise values.agent_only(f"{path}.rag_store")
         tools["retrieval"] = {"vertexRagStore": said["rag_store"]}
     if tools:
         read["ownTools"] = tools
@@ -114,13 +114,6 @@ def _refused(instead: str) -> Reader:
         raise RuleError("NOT_TAKEN", f"{path} can't be asked for here: {instead}")
 
     return read
-
-
-def _agent_only(path: str) -> RuleError:
-    return RuleError(
-        "NEEDS_AGENT_PLATFORM",
-        f"{path} is known to the Agent Platform only: give --location=projects/P/locations/L or take it out",
-    )
 
 
 _TOOLS = {"google_maps": "googleMaps", "url_context": "urlContext"}

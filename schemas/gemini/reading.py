@@ -13,7 +13,7 @@ from groundrows.schemas.gemini.merge import merged
 from groundrows.schemas.gemini.places import Places, Segment
 from groundrows.schemas.gemini.request import decoded
 from groundrows.schemas.gemini.taking import Taking, read_response
-from groundrows.schemas.gemini.verdict import has_text, verdict
+from groundrows.schemas.gemini.verdict import has_text, parts_of, verdict
 from groundrows.schemas.jsontext import writable
 from groundrows.schemas.outcome import Answer
 from groundrows.schemas.response import (
@@ -127,18 +127,16 @@ def _usage(response: dict[str, Any], taking: Taking) -> Usage:
 
 def _parts(candidate: dict[str, Any], taking: Taking) -> list[str | None]:
     """A candidate's parts: the texts of its answer, and None for thoughts and all that is no text."""
-    content = taking.members(candidate.get("content"), "content")
     return [
         None if taking.flag(part, "thought") else taking.text(part, "text")
-        for part in taking.objects(content.get("parts"), "parts")
+        for part in parts_of(candidate, taking)
     ]
 
 
 def _thoughts(candidate: dict[str, Any], taking: Taking) -> str | None:
-    content = taking.members(candidate.get("content"), "content")
     thoughts = [
         taking.text(part, "text") or ""
-        for part in taking.objects(content.get("parts"), "parts")
+        for part in parts_of(candidate, taking)
         if taking.flag(part, "thought")
     ]
     return "".join(thoughts) or None

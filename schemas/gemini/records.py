@@ -16,7 +16,7 @@ from groundrows.schemas.gemini.own import read_own
 from groundrows.schemas.gemini.platform import is_agent_platform, model_name
 from groundrows.schemas.gemini.request import Envelope, encoded, text_of
 from groundrows.schemas.gemini.sources import MAX_SOURCES, read_facts, read_source_spec, read_sources
-from groundrows.schemas.gemini.values import read_members
+from groundrows.schemas.gemini.values import any_text, read_members
 from groundrows.schemas.labels import check_label_count, check_labels
 from groundrows.schemas.service import BuildSettings, Built
 from groundrows.schemas.wording import wrong_type
@@ -238,14 +238,8 @@ def _parts(value: object, path: str) -> list[dict[str, str]]:
     read = []
     for index, part in enumerate(parts):
         where = f"{path}[{index}]"
-        said = read_members(part, where, {"text": _part_text})
+        said = read_members(part, where, {"text": any_text})
         if "text" not in said:
             raise RuleError("NO_TEXT", f"{where}.text is missing")
         read.append({"text": said["text"]})
     return read
-
-
-def _part_text(value: object, path: str) -> str:
-    if not isinstance(value, str):
-        raise wrong_type(path, "a string", value)
-    return value

@@ -63,11 +63,11 @@ def read_sources(value: object, path: str, *, agent_platform: bool) -> tuple[lis
             tools.append({"googleSearch": _web_search(said, here, agent_platform=agent_platform)})
         elif kind == "enterprise_web_retrieval_source":
             if not agent_platform:
-                raise _agent_only(here)
+                raise values.agent_only(here)
             tools.append({"enterpriseWebSearch": _web_search(said, here, agent_platform=True)})
         else:
             if not agent_platform:
-                raise _agent_only(here)
+                raise values.agent_only(here)
             tools.append({"retrieval": {"vertexAiSearch": _search(said, here)}})
     return _without_repetitions(tools), facts
 
@@ -85,7 +85,7 @@ def read_facts(value: object, path: str = "facts") -> Facts:
         if isinstance(fact, str):
             said = {"fact_text": fact}
         elif isinstance(fact, dict):
-            said = read_members(fact, where, {"fact_text": _any_text, "attributes": _attributes})
+            said = read_members(fact, where, {"fact_text": values.any_text, "attributes": _attributes})
         else:
             raise wrong_type(where, "a string or an object with fact_text", fact)
         text = said.get("fact_text", "")
@@ -105,12 +105,6 @@ _SOURCES = (
     "google_search_source",
     "enterprise_web_retrieval_source",
 )
-
-
-def _any_text(value: object, path: str) -> str:
-    if not isinstance(value, str):
-        raise wrong_type(path, "a string", value)
-    return value
 
 
 def _attributes(value: object, path: str) -> dict[str, str]:
@@ -142,7 +136,7 @@ def _web_search(value: object, path: str, *, agent_platform: bool) -> dict[str, 
     }
     said = read_members(value, path, readers)
     for name in said if not agent_platform else ():
-        raise _agent_only(f"{path}.{name}")
+        raise values.agent_only(f"{path}.{name}")
     tool: dict[str, Any] = {}
     if "exclude_domains" in said:
         tool["excludeDomains"] = said["exclude_domains"]
@@ -172,8 +166,8 @@ def _search(value: object, path: str) -> dict[str, Any]:
         value,
         path,
         {
-            "serving_config": _any_text,
-            "filter": _any_text,
+            "serving_config": values.any_text,
+            "filter": values.any_text,
             "max_result_count": values.whole_between(1, MAX_RESULTS),
             "safe_search": values.switch,
         },
@@ -201,13 +195,6 @@ def _search(value: object, path: str) -> dict[str, Any]:
     if said.get("safe_search"):
         raise RuleError("NO_COUNTERPART", f"{path}.safe_search has no counterpart in Gemini: take it out")
     return search
-
-
-def _agent_only(path: str) -> RuleError:
-    return RuleError(
-        "NEEDS_AGENT_PLATFORM",
-        f"{path} is known to the Agent Platform only: give --location=projects/P/locations/L or take it out",
-    )
 
 
 def _without_repetitions(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:

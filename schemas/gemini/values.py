@@ -60,13 +60,19 @@ def _unknown(name: str, path: str, by_spelling: Mapping[str, str]) -> RuleError:
     return RuleError("UNKNOWN_FIELD", f"{path} has a field {quoted(name)} that no request has: {hint}")
 
 
-def text(value: object, path: str) -> str:
-    """A string that is not blank."""
+def any_text(value: object, path: str) -> str:
+    """A string."""
     if not isinstance(value, str):
         raise wrong_type(path, "a string", value)
-    if not value.strip():
-        raise RuleError("BLANK_FIELD", f"{path} is blank: fill it or leave it out")
     return value
+
+
+def text(value: object, path: str) -> str:
+    """A string that is not blank."""
+    given = any_text(value, path)
+    if not given.strip():
+        raise RuleError("BLANK_FIELD", f"{path} is blank: fill it or leave it out")
+    return given
 
 
 def texts(value: object, path: str) -> list[str]:
@@ -172,6 +178,14 @@ def refuse_keys(value: object, path: str) -> None:
 
 
 _KEYS = frozenset({"apikey", "apikeyconfig", "apikeystring", "authconfig", "authorization", "accesstoken"})
+
+
+def agent_only(path: str) -> RuleError:
+    """What to raise for a field that the Developer API does not know."""
+    return RuleError(
+        "NEEDS_AGENT_PLATFORM",
+        f"{path} is known to the Agent Platform only: give --location=projects/P/locations/L or take it out",
+    )
 
 
 def _from_table(value: object) -> object:

@@ -67,11 +67,16 @@ def verdict(response: dict[str, Any], taking: Taking) -> Unanswered | None:
 
 def has_text(candidate: dict[str, Any], taking: Taking) -> bool:
     """Whether a candidate has text that is no thought."""
-    content = taking.members(candidate.get("content"), "content")
-    for part in taking.objects(content.get("parts"), "parts"):
+    for part in parts_of(candidate, taking):
         if taking.text(part, "text") and not taking.flag(part, "thought"):
             return True
     return False
+
+
+def parts_of(candidate: dict[str, Any], taking: Taking) -> list[dict[str, Any]]:
+    """A candidate's parts: texts, thoughts and whatever else."""
+    content = taking.members(candidate.get("content"), "content")
+    return taking.objects(content.get("parts"), "parts")
 
 
 def _words(message: str | None) -> str:

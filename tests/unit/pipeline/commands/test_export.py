@@ -22,7 +22,7 @@ from openpyxl.utils.escape import unescape
 from groundrows.pipeline.commands.export import export
 from groundrows.pipeline.export.files.csv import cell
 from groundrows.pipeline.export.files.xlsx import LONGEST_TEXT, cut
-from groundrows.pipeline.storage.row_files import read_rows, row_files
+from groundrows.pipeline.storage.row_files import RowFile, read_rows, row_files
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.failed_fields import as_it_was, marked_as_text
 from groundrows.schemas.tables import TABLES
@@ -369,3 +369,18 @@ def test_a_cell_of_a_workbook_is_cut_with_a_mark(count: int, unit: str) -> None:
         assert text.startswith(kept)
         assert mark
         assert rest == f"{len(text):,} characters]"
+
+
+def test_rows_keep_the_order_of_the_files(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "answers").mkdir(parents=True)
+    for number in range(4):
+        file = RowFile(str(run / "answers" / f"part-{number}.avro"), "answers")
+        for row in range(3_000):
+            file.write(answer(question_id=f"{number}-{row}", answer_id=f"{number}-{row}"))
+        file.close()
+    wanted = [row["question_id"] for row in stored(run, "answers")]
+    for flags in ([], ["--flat"]):
+        table = pq.read_table(exported(run, tmp_path / "rows.parquet", *flags))
+        assert table["question_id"].to_pylist() == wanted
+    assert len(wanted) == 12_000

@@ -9,16 +9,15 @@ from google.protobuf import json_format
 from yarl import URL
 
 from groundrows.schemas.discoveryengine.messages import request_class, response_class
-from groundrows.schemas.errors import CallError, NotReadableError
+from groundrows.schemas.errors import NotReadableError
 from groundrows.schemas.jsontext import compact_json, mended_json
 from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.credentials import AuthHeaders
 from groundrows.transforms.generate.clients.discoveryengine.address import address_of
 from groundrows.transforms.generate.clients.discoveryengine.json_messages import read_message
 from groundrows.transforms.generate.clients.discoveryengine.merge import merge
-from groundrows.transforms.generate.clients.http_errors import error_in
 from groundrows.transforms.generate.clients.http_post import HttpPost
-from groundrows.transforms.generate.clients.json_body import read_json
+from groundrows.transforms.generate.clients.reply import read_reply
 from groundrows.transforms.generate.clients.status import no_message
 from groundrows.transforms.generate.settings import CallSettings
 
@@ -62,15 +61,10 @@ class RestClient:
         return f"[{body}]".encode() if self._streamed else body.encode()
 
     def _reply(self, body: bytes, first_part_ms: float | None, deadline: float) -> Reply:
+        read = read_reply(body, deadline, is_array=self._streamed)
         try:
-            read = read_json(body)
-            error = error_in(read, deadline)
-            if error is not None:
-                raise error
             message, whole = self._merged(read) if self._streamed else read_message(read, self._response)
         except NotReadableError:
-            if self._streamed and _is_cut(body):
-                raise CallError("UNAVAILABLE", "the stream ended before its last part") from None
             raise no_message(len(body)) from None
         came = body.decode()
         whole = whole and mended_json(came) == came
@@ -85,8 +79,3 @@ class RestClient:
     async def close(self) -> None:
         """See `Client.close`."""
         await self._http.close()
-
-
-def _is_cut(body: bytes) -> bool:
-    """Whether an array that can't be read lacks its end: as when a proxy lost the server and says nothing."""
-    return body.lstrip()[:1] == b"[" and body.rstrip()[-1:] != b"]"

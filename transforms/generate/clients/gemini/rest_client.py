@@ -7,16 +7,15 @@ from urllib.parse import quote
 from yarl import URL
 
 from groundrows.schemas.codes import EMPTY_ANSWER
-from groundrows.schemas.errors import CallError, NotReadableError, SetupError, UndecodableError
+from groundrows.schemas.errors import CallError, SetupError, UndecodableError
 from groundrows.schemas.gemini.platform import is_agent_platform
 from groundrows.schemas.gemini.reading import judged
 from groundrows.schemas.gemini.request import parted
 from groundrows.transforms.generate.clients.api_key import ApiKey
 from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.credentials import AuthHeaders
-from groundrows.transforms.generate.clients.http_errors import error_in
 from groundrows.transforms.generate.clients.http_post import Auth, HttpPost
-from groundrows.transforms.generate.clients.json_body import read_json
+from groundrows.transforms.generate.clients.reply import read_reply
 from groundrows.transforms.generate.clients.status import no_message
 from groundrows.transforms.generate.settings import CallSettings
 
@@ -60,15 +59,7 @@ class RestClient:
         Raises:
             CallError: It does not. What is refused for good is no error: the answer is that there is none.
         """
-        try:
-            read = read_json(response)
-        except NotReadableError:
-            if self._streamed and _is_cut(response):
-                raise CallError("UNAVAILABLE", "the stream ended before its last part") from None
-            raise no_message(len(response)) from None
-        error = error_in(read, deadline)
-        if error is not None:
-            raise error
+        read = read_reply(response, deadline, is_array=self._streamed)
         if isinstance(read, list) != self._streamed:
             raise no_message(len(response))
         try:
@@ -95,8 +86,3 @@ def _auth(settings: CallSettings) -> Auth | None:
     if not settings.secure:
         return None
     return AuthHeaders(settings.endpoint) if settings.location else ApiKey()
-
-
-def _is_cut(body: bytes) -> bool:
-    """Whether an array that can't be read lacks its end: as when a proxy lost the server and says nothing."""
-    return body.lstrip()[:1] == b"[" and body.rstrip()[-1:] != b"]"
