@@ -5,17 +5,10 @@ import sys
 import pytest
 
 from groundrows.pipeline.emulator.process import running_emulator
-from tests.support.engines import (
-    read_log,
-)
+from tests.support.engines import read_log
 from tests.support.paths import ROOT
 
 SECONDS = 40
-
-
-@pytest.fixture(params=["none", "sqlite"])
-def ledger(request, tmp_path):
-    return "none" if request.param == "none" else f"sqlite://{tmp_path}/ledger"
 
 
 @pytest.fixture

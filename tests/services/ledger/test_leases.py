@@ -6,8 +6,8 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,26 +22,12 @@ KEYS = [entry.key for entry in ENTRIES]
 LONG = 60.0
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "redis":
-        return str(request.getfixturevalue("redis_uri"))
-    return f"sqlite://{tmp_path}/ledger.sqlite"
-
-
 @pytest.fixture
-def opened(uri: str) -> Iterator[Callable[[], Ledger]]:
-    """Opens one and the same ledger once more, as another process would."""
-    with ExitStack() as stack:
-        yield lambda: stack.enter_context(closing(open_ledger(uri)))
-
-
-@pytest.fixture
-def lapse(uri: str, opened: Callable[[], Ledger]) -> Callable[[str], None]:
+def lapse(uri: str, open_again: Callable[[], Ledger]) -> Callable[[str], None]:
     """Lets a holder's time pass."""
 
     def let_it_pass(holder: str) -> None:
-        ledger = opened()
+        ledger = open_again()
         if isinstance(ledger, RedisLedger):
             assert ledger._redis.delete(f"groundrows:holder:{holder}") == 1
             return
@@ -51,16 +37,18 @@ def lapse(uri: str, opened: Callable[[], Ledger]) -> Callable[[str], None]:
     return let_it_pass
 
 
-def test_what_one_holds_the_other_does_not_get(opened: Callable[[], Ledger]) -> None:
-    one, other = opened(), opened()
+def test_what_one_holds_the_other_does_not_get(open_again: Callable[[], Ledger]) -> None:
+    one, other = open_again(), open_again()
     assert one.lease("a/1", KEYS[:3], LONG) == Leased({}, frozenset())
     assert other.lease("b/1", KEYS[1:5], LONG) == Leased({}, frozenset(KEYS[1:3]))
     assert one.lease("a/1", KEYS, LONG) == Leased({}, frozenset(KEYS[3:5]))
     assert one.lease("a/1", [], LONG) == Leased({}, frozenset())
 
 
-def test_what_is_answered_comes_with_its_entry_and_its_lease_is_over(opened: Callable[[], Ledger]) -> None:
-    one, other = opened(), opened()
+def test_what_is_answered_comes_with_its_entry_and_its_lease_is_over(
+    open_again: Callable[[], Ledger],
+) -> None:
+    one, other = open_again(), open_again()
     one.lease("a/1", KEYS[:2], LONG)
     one.put_many(ENTRIES[:1])
     got = other.lease("b/1", KEYS[:3], LONG)
@@ -69,8 +57,8 @@ def test_what_is_answered_comes_with_its_entry_and_its_lease_is_over(opened: Cal
     assert one.lease("a/1", KEYS[:1], LONG).stored == {KEYS[0]: ENTRIES[0]}
 
 
-def test_others_get_what_is_let_go_of(opened: Callable[[], Ledger]) -> None:
-    one, other = opened(), opened()
+def test_others_get_what_is_let_go_of(open_again: Callable[[], Ledger]) -> None:
+    one, other = open_again(), open_again()
     one.lease("a/1", KEYS, LONG)
     other.end_leases("b/1", KEYS)  # what is not its own stays
     one.end_leases("a/1", KEYS[:2])
@@ -82,9 +70,9 @@ def test_others_get_what_is_let_go_of(opened: Callable[[], Ledger]) -> None:
 
 
 def test_leases_end_with_their_holder_s_time(
-    opened: Callable[[], Ledger], lapse: Callable[[str], None]
+    open_again: Callable[[], Ledger], lapse: Callable[[str], None]
 ) -> None:
-    one, other = opened(), opened()
+    one, other = open_again(), open_again()
     one.lease("a/1", KEYS[:2], LONG)
     assert one.renew("a/1", LONG)
     assert other.lease("b/1", KEYS[:2], LONG).taken == set(KEYS[:2])
@@ -95,12 +83,12 @@ def test_leases_end_with_their_holder_s_time(
     assert one.lease("a/2", KEYS[:2], LONG).taken == {KEYS[0]}
 
 
-def test_a_holder_nobody_has_heard_of_is_not_alive(opened: Callable[[], Ledger]) -> None:
-    assert not opened().renew("a/1", LONG)
+def test_a_holder_nobody_has_heard_of_is_not_alive(open_again: Callable[[], Ledger]) -> None:
+    assert not open_again().renew("a/1", LONG)
 
 
-def test_a_run_that_is_taken_up_again_waits_for_nothing_of_its_own(opened: Callable[[], Ledger]) -> None:
-    killed, other, again = opened(), opened(), opened()
+def test_a_run_that_is_taken_up_again_waits_for_nothing_of_its_own(open_again: Callable[[], Ledger]) -> None:
+    killed, other, again = open_again(), open_again(), open_again()
     killed.lease("a/1", KEYS[:2], LONG)
     other.lease("ab/1", KEYS[2:3], LONG)
     again.forget_claims("a")
@@ -108,8 +96,8 @@ def test_a_run_that_is_taken_up_again_waits_for_nothing_of_its_own(opened: Calla
     assert not killed.renew("a/1", LONG)
 
 
-def test_one_of_many_threads_gets_each(opened: Callable[[], Ledger]) -> None:
-    ledgers = [opened(), opened()]
+def test_one_of_many_threads_gets_each(open_again: Callable[[], Ledger]) -> None:
+    ledgers = [open_again(), open_again()]
     got: list[bytes] = []
     begin = threading.Barrier(8)
 
@@ -127,8 +115,8 @@ def test_one_of_many_threads_gets_each(opened: Callable[[], Ledger]) -> None:
     assert sorted(got) == sorted(KEYS)
 
 
-def test_thousands_are_leased_at_once(opened: Callable[[], Ledger]) -> None:
-    one, other = opened(), opened()
+def test_thousands_are_leased_at_once(open_again: Callable[[], Ledger]) -> None:
+    one, other = open_again(), open_again()
     keys = [number.to_bytes(16, "big") for number in range(1300)]
     assert one.lease("a/1", keys, LONG).taken == set()
     assert other.lease("b/1", keys, LONG).taken == set(keys)

@@ -3,7 +3,7 @@
 import random
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,20 +19,6 @@ from groundrows.transforms.generate.ledger.uri import open_ledger
 
 Open = Callable[[], Ledger]
 KEYS = [entry_key("question", turn, b"") for turn in range(8)]
-
-
-@pytest.fixture(params=["sqlite", "redis"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "redis":
-        return str(request.getfixturevalue("redis_uri"))
-    return f"sqlite://{tmp_path}/ledger.sqlite"
-
-
-@pytest.fixture
-def open_again(uri: str) -> Iterator[Open]:
-    """Opens one and the same ledger once more, as another process would."""
-    with ExitStack() as opened:
-        yield lambda: opened.enter_context(closing(open_ledger(uri)))
 
 
 @pytest.fixture

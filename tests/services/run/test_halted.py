@@ -42,6 +42,12 @@ def address(calls: Path) -> Iterator[str]:
 
 
 @pytest.fixture
+def groundrows(capsys: pytest.CaptureFixture[str], address: str) -> Groundrows:
+    """The program, asking the emulator at `address`."""
+    return Groundrows(capsys, "--service=emulator", f"--endpoint={address}")
+
+
+@pytest.fixture
 def archive(tmp_path: Path) -> Path:
     records = [
         {"id": f"q{number}", "question": f"When was bridge {number} built?"} for number in range(COUNT)
@@ -87,15 +93,13 @@ def check_taken_up(out: Path, calls: Path, *, paid_twice: int = 0) -> None:
 
 @pytest.mark.parametrize("again", [[], ["--overwrite"], ["--append"]], ids=str)
 def test_a_ledger_on_a_full_disk(
-    capsys: pytest.CaptureFixture[str],
-    address: str,
+    groundrows: Groundrows,
     archive: Path,
     tmp_path: Path,
     calls: Path,
     monkeypatch: pytest.MonkeyPatch,
     again: list[str],
 ) -> None:
-    groundrows = Groundrows(capsys, "--service=emulator", f"--endpoint={address}")
     out = tmp_path / "out"
     flags = command(archive, out, *again)
     with monkeypatch.context() as patched:
@@ -115,14 +119,12 @@ def test_a_ledger_on_a_full_disk(
 
 
 def test_a_redis_that_comes_back_empty(
-    capsys: pytest.CaptureFixture[str],
-    address: str,
+    groundrows: Groundrows,
     archive: Path,
     tmp_path: Path,
     calls: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    groundrows = Groundrows(capsys, "--service=emulator", f"--endpoint={address}")
     out = tmp_path / "out"
     stored = 0
     before = RedisLedger.put_many
@@ -146,14 +148,12 @@ def test_a_redis_that_comes_back_empty(
 
 
 def test_a_redis_that_is_gone_ends_the_run_and_it_goes_on_when_it_is_back(
-    capsys: pytest.CaptureFixture[str],
-    address: str,
+    groundrows: Groundrows,
     archive: Path,
     tmp_path: Path,
     calls: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    groundrows = Groundrows(capsys, "--service=emulator", f"--endpoint={address}")
     out, port = tmp_path / "out", free_port()
     monkeypatch.setattr(RedisLedger.__init__, "__defaults__", (0.5, False))  # the patience
     flags = command(archive, out, f"--ledger=redis://127.0.0.1:{port}/0")
@@ -218,24 +218,19 @@ def test_a_replay_that_is_halted_goes_on(
     assert len({row["question_id"] for row in rows(out, "answers")}) == COUNT == len(prompts_of(calls))
 
 
-def test_a_budget_that_is_spent_is_no_halt(
-    capsys: pytest.CaptureFixture[str], address: str, archive: Path, tmp_path: Path
-) -> None:
-    groundrows = Groundrows(capsys, "--service=emulator", f"--endpoint={address}")
+def test_a_budget_that_is_spent_is_no_halt(groundrows: Groundrows, archive: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert groundrows("run", *command(archive, out, "--max_requests=20")).code == 0
     assert run_json(out)["failures_by_code"] == {"INVALID_JSON": 1, "NOT_ATTEMPTED": COUNT - 20}
 
 
 def test_an_output_directory_that_is_taken_away_ends_the_run(
-    capsys: pytest.CaptureFixture[str],
-    address: str,
+    groundrows: Groundrows,
     archive: Path,
     tmp_path: Path,
     calls: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    groundrows = Groundrows(capsys, "--service=emulator", f"--endpoint={address}")
     out = tmp_path / "out"
     flags = command(archive, out)
     before = SqliteLedger.put_many
