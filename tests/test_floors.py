@@ -24,7 +24,9 @@ ROOMS = {
     "worker": {*BELOW, "storage", "options", "sources", "sinks", "run"},
     # It reads the files of a run, whatever wrote them.
     "query": {*BELOW, "storage"},
-    "report": {*BELOW, "storage", "options", "query"},
+    # What pages have in common.
+    "pages": {"schemas"},
+    "report": {*BELOW, "storage", "options", "query", "pages"},
     "export": {*BELOW, "storage", "sources", "query"},
     "commands": {
         *BELOW,
@@ -35,6 +37,7 @@ ROOMS = {
         "run",
         "worker",
         "query",
+        "pages",
         "report",
         "export",
         "emulator",

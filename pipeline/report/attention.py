@@ -9,9 +9,9 @@ from typing import Any
 
 import duckdb
 
+from groundrows.pipeline.pages.views import AnswerView, answer_view
 from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report.read import ANSWER, whole_rows
-from groundrows.pipeline.report.views import AnswerView, answer_view
 
 # Characters of text that shown answers may bring into the page together.
 MOST_TEXT = 6_000_000

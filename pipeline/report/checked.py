@@ -8,11 +8,8 @@ from typing import Any
 
 import duckdb
 
-from groundrows.pipeline.query.run import Run
-from groundrows.pipeline.report.attention import Attention, fitting
-from groundrows.pipeline.report.read import whole_rows
-from groundrows.pipeline.report.text import cut
-from groundrows.pipeline.report.views import (
+from groundrows.pipeline.pages.text import cut
+from groundrows.pipeline.pages.views import (
     LONGEST_ANSWER,
     LONGEST_METADATA,
     AnswerView,
@@ -23,6 +20,9 @@ from groundrows.pipeline.report.views import (
     source_view,
     span_of,
 )
+from groundrows.pipeline.query.run import Run
+from groundrows.pipeline.report.attention import Attention, fitting
+from groundrows.pipeline.report.read import whole_rows
 
 _OF_CHECK = ("run_id", "check_id")
 _CHECK = (

@@ -7,10 +7,10 @@ from typing import Any
 
 import duckdb
 
+from groundrows.pipeline.pages.text import cut
 from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report.figures import Bin
 from groundrows.pipeline.report.read import ANSWER, whole_rows
-from groundrows.pipeline.report.text import cut
 
 # A difference that two decimals show.
 TELLING = 0.005

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import duckdb
 from markupsafe import Markup
 
+from groundrows.pipeline.pages.templates import counted, milliseconds, number, score, share
 from groundrows.pipeline.report import figures, plots
 from groundrows.pipeline.report.compare import Comparison
-from groundrows.pipeline.report.document import counted, milliseconds, number, score, share
 from groundrows.pipeline.report.figures import Bin, Checks, Latency, Timeline, Totals
 from groundrows.pipeline.report.retrieval import Retrieval
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import duckdb
 
+from groundrows.pipeline.pages.templates import counted
+from groundrows.pipeline.pages.text import cut
 from groundrows.pipeline.query.run import Run
-from groundrows.pipeline.report.document import counted
 from groundrows.pipeline.report.figures import FailureGroup, failure_groups
 from groundrows.pipeline.report.read import whole_rows
 from groundrows.pipeline.report.replaying import replay_command
-from groundrows.pipeline.report.text import cut
 
 LONGEST_RECORD = 4_000
 _EXAMPLE = ("question_id", "message", "attempts", "origin", "record")

@@ -10,12 +10,12 @@ from typing import Any
 import duckdb
 
 from groundrows.pipeline.options.report import ReportOptions
+from groundrows.pipeline.pages.templates import counted, number, score, share
 from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report import figures
 from groundrows.pipeline.report.attention import Attention, attention
 from groundrows.pipeline.report.checked import checked_attention
 from groundrows.pipeline.report.compare import compare
-from groundrows.pipeline.report.document import counted, number, score, share
 from groundrows.pipeline.report.drawn import (
     answer_plots,
     call_plots,

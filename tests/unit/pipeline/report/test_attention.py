@@ -3,9 +3,9 @@ from datetime import timedelta
 
 import pytest
 
+from groundrows.pipeline.pages.views import LONGEST_ANSWER, LONGEST_SUGGESTIONS, MOST_CLAIMS, MOST_SOURCES
 from groundrows.pipeline.report.attention import attention, worst
 from groundrows.pipeline.report.checked import checked_attention
-from groundrows.pipeline.report.views import LONGEST_ANSWER, LONGEST_SUGGESTIONS, MOST_CLAIMS, MOST_SOURCES
 from groundrows.schemas.rows import AnswerRow
 from tests.support.made import NOON, answer
 from tests.support.report_runs import HOSTILE, check, chunk, cited, marked_answer, support

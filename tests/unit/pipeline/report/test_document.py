@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from groundrows.pipeline.commands.report import report
-from groundrows.pipeline.report.document import iso, milliseconds, moment, number, score, share
+from groundrows.pipeline.pages.templates import iso, milliseconds, moment, number, score, share
 from tests.support.made import failure
 from tests.support.report_runs import (
     HOSTILE,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from groundrows.pipeline.report.text import Segment, cut, safe_link, segments
+from groundrows.pipeline.pages.text import Segment, cut, safe_link, segments
 
 # What is longer is cut, so that no answer makes the page unwieldy.
 LONGEST_QUESTION = 2_000

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundrows.pipeline.report.text import cut, safe_link, segments, visible
+from groundrows.pipeline.pages.text import cut, safe_link, segments, visible
 
 SPANS = st.lists(st.one_of(st.none(), st.tuples(st.integers(-5, 60), st.integers(-5, 60))), max_size=8)
 
