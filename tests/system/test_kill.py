@@ -1,8 +1,10 @@
 """A run that is killed leaves no half-written file, pays for nothing twice, and is taken up where it was."""
 
 import random
+import re
 import signal
 import time
+from pathlib import Path
 
 from groundrows.pipeline.emulator.process import running_emulator
 from tests.support.runs import calls, comparable, google_search, rows, run, start, summary, write_lines
@@ -53,6 +55,34 @@ def test_killed_at_random_moments(tmp_path):
         assert said["answered"] == COUNT
         assert comparable(output) == comparable(tmp_path / "undisturbed")
         assert len(calls(log)) <= COUNT + kills * IN_FLIGHT
+
+
+def test_a_ledger_that_lost_its_last_answers_is_noticed_and_the_advice_works(tmp_path):
+    source = write_lines(tmp_path / "questions.jsonl", questions(200))
+    log, output = tmp_path / "calls.jsonl", tmp_path / "out"
+    ledger = output / ".groundrows" / "ledger.sqlite"
+    with running_emulator("--port=0", "--latency=0.05", f"--call_log={log}") as emulator:
+        flags = ["--service=emulator", f"--endpoint={emulator.address}", f"--input={source}"]
+        flags += [f"--output={output}", "--max_in_flight=4", "--quiet"]
+        child = start(*flags)
+        limit = time.monotonic() + 30
+        while (not log.exists() or len(calls(log)) < 30) and time.monotonic() < limit:
+            time.sleep(0.01)
+        child.kill()
+        child.wait(10)
+        wal = ledger.with_name("ledger.sqlite-wal")
+        wal.unlink()
+        asked = len(calls(log))
+        refused = run(*flags, code=2)
+        assert f"The ledger {ledger} has lost up to" in refused.stderr
+        assert refused.stderr.count("\n") == 1
+        assert len(calls(log)) == asked
+        (advice,) = re.findall(r"remove (\S+) to go on", refused.stderr)
+        Path(advice).unlink()
+        run(*flags)
+    said = summary(output)
+    assert (said["balanced"], said["answered"]) == (True, 200)
+    assert said["calls"] > 200 - asked + 4  # those that were lost, among others
 
 
 def test_a_finished_run_is_never_mixed_with_another(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 import time
 from collections import Counter
@@ -183,6 +184,21 @@ def test_an_idle_engine_says_nothing_and_a_busy_one_that_it_lives(settings, monk
         assert said.wait(SECONDS)
         held.go.set()
         assert codes_of(end()) == {"OK": 1}
+
+
+def test_what_was_stored_lies_in_the_ledger_s_own_file_a_sign_of_life_later(tmp_path, monkeypatch):
+    """Also when nothing is asked any more: the file that SQLite keeps beside it may get lost after a kill."""
+    monkeypatch.setattr(rights, "BEAT_SECONDS", 0.01)
+    settings = make_settings(ledger=f"sqlite://{tmp_path}/ledger", run_id="one")
+
+    def in_the_file():
+        shutil.copyfile(tmp_path / "ledger", tmp_path / "copy")
+        with closing(open_ledger(f"sqlite://{tmp_path}/copy", read_only=True)) as ledger:
+            return len(list(ledger.entries()))
+
+    with engine_for(settings, HandClient()) as engine:
+        assert codes_of(ask(engine, questions(5))) == {"OK": 5}
+        until(lambda: in_the_file() == 5)
 
 
 def test_a_sign_of_life_that_can_not_be_given_stops_the_calling(settings, monkeypatch):

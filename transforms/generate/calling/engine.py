@@ -94,7 +94,7 @@ class Engine:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="groundrows-ledger")
         self._commit = GroupCommit(self._store, self._executor)
         self._leases = Leases(self.ledger, settings.run_id)
-        self._rights = Rights(self._leases, self._executor, self._ledger_has_failed)
+        self._rights = Rights(self._leases, self._executor, self._ledger_has_failed, self.ledger.settle)
         self._slots = Slots(settings.max_in_flight)
         self._breaker = Breaker()
         self._lines: dict[int, Line] = {}

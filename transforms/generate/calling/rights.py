@@ -29,12 +29,20 @@ class Rights:
         leases: The process's leases.
         executor: Where the ledger is asked.
         failed: Told when the ledger can't be asked; afterwards it is not asked again.
+        settle: The ledger's `settle`, called after each sign of life.
     """
 
-    def __init__(self, leases: Leases, executor: Executor, failed: Callable[[LedgerError], None]) -> None:
+    def __init__(
+        self,
+        leases: Leases,
+        executor: Executor,
+        failed: Callable[[LedgerError], None],
+        settle: Callable[[], None],
+    ) -> None:
         self._leases = leases
         self._executor = executor
         self._failed = failed
+        self._settle = settle
         self._taking = GroupCommit(self._take, executor)
         self._ending = GroupCommit(self._end, executor)
         self._waiting: dict[bytes, deque[asyncio.Future[None]]] = {}
@@ -124,11 +132,15 @@ class Rights:
                 if not everybody:
                     return
 
+    def _say_alive(self) -> None:
+        self._leases.renew()
+        self._settle()
+
     async def _keep_alive(self) -> None:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             try:
-                await asyncio.get_running_loop().run_in_executor(self._executor, self._leases.renew)
+                await asyncio.get_running_loop().run_in_executor(self._executor, self._say_alive)
             except LedgerError as error:
                 self._failed(error)
                 return

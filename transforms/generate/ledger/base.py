@@ -83,6 +83,10 @@ class Ledger(Protocol):
         """Store entries, and end their leases; durable against the death of the process on return."""
         ...
 
+    def settle(self) -> None:
+        """Move what was stored lately to where it lies safest; called every few seconds while calls go on."""
+        ...
+
     def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
         """Take leases of what has no entry and is not held by another, all of it in one step.
 

@@ -32,6 +32,9 @@ class MemoryLedger:
     def put_many(self, entries: Sequence[Entry]) -> None:
         """Nothing is kept."""
 
+    def settle(self) -> None:
+        """Nothing is kept."""
+
     def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
         """Nobody else can ask this ledger, so that all of it is free."""
         return Leased({}, frozenset())

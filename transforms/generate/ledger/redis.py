@@ -178,6 +178,9 @@ class RedisLedger:
             if taken:
                 self._replace({key: values[key] for key in taken})
 
+    def settle(self) -> None:
+        """See `Ledger.settle`. The server stores as it is set to."""
+
     def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
         """See `Ledger.lease`. The time is the server's."""
         stored = self.get_many(keys)

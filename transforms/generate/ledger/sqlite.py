@@ -14,8 +14,10 @@ from typing import Any
 import zstandard
 
 from groundrows.schemas.errors import LedgerError, NoLedgerError
+from groundrows.transforms.generate.ledger import rows_file
 from groundrows.transforms.generate.ledger.base import Entry, Leased, ModelSummary, run_of
 from groundrows.transforms.generate.ledger.packing import pack, pack_many, unpack
+from groundrows.transforms.generate.ledger.rows_file import RowsFile
 
 # "GRws": written into the file's header, so that somebody else's database is never taken for a ledger.
 APPLICATION_ID = 0x47527773
@@ -64,7 +66,8 @@ class SqliteLedger:
     """Responses in a SQLite file in WAL mode; several processes may share it.
 
     Commits are not followed by an fsync: a killed process loses nothing, a machine that loses power may
-    lose the last moments.
+    lose the last moments. A ledger that has lost entries, by that or with its `-wal` file, is refused when it
+    is opened (see `rows_file.py`).
 
     A file that an earlier version made gets the columns that it lacks when it is opened to be written; that
     version can still use it. Opened to be read alone, it stays as it is, and they read as null.
@@ -74,7 +77,8 @@ class SqliteLedger:
         read_only: Open what is there to read it alone; nothing is made and the file stays as it is.
 
     Raises:
-        LedgerError: The file is damaged, is no ledger, or can't be opened. It is left as it was.
+        LedgerError: The file is damaged, has lost entries, is no ledger, or can't be opened. It is left as it
+            was.
         NoLedgerError: It is to be read and is not there.
     """
 
@@ -84,9 +88,17 @@ class SqliteLedger:
         self._path = path
         # One lock and one connection: SQLite would serialize its writers anyway.
         self._lock = threading.Lock()
+        self._rows_file: RowsFile | None = None
+        self._unsettled = False
         try:
             self._db = _open_to_read(path) if read_only else _open_to_write(path)
-            self._columns = _columns_to_read(self._db)
+            try:
+                self._columns = _columns_to_read(self._db)
+                if not read_only:
+                    self._rows_file = _open_rows_file(path, self._db)
+            except BaseException:
+                self._db.close()
+                raise
         except (sqlite3.Error, OSError) as error:
             raise LedgerError(
                 f"The ledger {path} can't be used: {error}. Name another file with --ledger, or move this "
@@ -103,7 +115,7 @@ class SqliteLedger:
         with self._lock:
             try:
                 yield self._db
-            except sqlite3.Error as error:
+            except (sqlite3.Error, OSError) as error:
                 raise LedgerError(
                     f"The ledger {self._path} failed: {error}. What was answered so far is kept; free the "
                     "disk or name another file with --ledger, and run the same command again."
@@ -159,10 +171,24 @@ class SqliteLedger:
         if len(rows) <= _ROWS_A_STATEMENT:
             # A statement by itself is a transaction.
             with self._failing() as db:
-                _insert(db, _INSERT, rows)
+                self._note(_insert(db, _INSERT, rows))
         else:
-            with self._transaction() as db:
-                _insert(db, _INSERT, rows)
+            with self._failing() as db:
+                with _transaction_on(db):
+                    last = _insert(db, _INSERT, rows)
+                self._note(last)
+
+    def _note(self, row: int) -> None:
+        self._unsettled = True
+        if self._rows_file is not None:
+            self._rows_file.note(row)
+
+    def settle(self) -> None:
+        """See `Ledger.settle`: moves what was stored from the `-wal` file to the ledger's own."""
+        with self._failing() as db:
+            if self._unsettled:
+                self._unsettled = False
+                _checkpoint(db)
 
     def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
         """See `Ledger.lease`. The time is the machine's, which all users of a file share."""
@@ -285,6 +311,9 @@ class SqliteLedger:
         """See `Ledger.close`."""
         with self._lock:
             self._db.close()
+            if self._rows_file is not None:
+                self._rows_file.close()
+                self._rows_file = None
 
     def _entry(self, row: Sequence[Any]) -> Entry:
         try:
@@ -311,6 +340,7 @@ def _open_to_read(path: str) -> sqlite3.Connection:
     try:
         if _is_new(db):
             raise sqlite3.DatabaseError("it is empty")
+        rows_file.check(path, db)
     except BaseException:
         db.close()
         raise
@@ -322,7 +352,8 @@ def _open_to_write(path: str) -> sqlite3.Connection:
     if Path(path).exists():
         # First through a connection that can't write, so that a file that is refused stays as it was.
         with closing(_connect(path, "ro")) as db:
-            _is_new(db)
+            if not _is_new(db):
+                rows_file.check(path, db)
     db = _connect(path, "rwc")
     try:
         _use_wal(db)
@@ -338,6 +369,7 @@ def _open_to_write(path: str) -> sqlite3.Connection:
                 db.execute(f"ALTER TABLE responses ADD COLUMN {column} {_LATER[column]}")
             for statement in _LATER_TABLES:
                 db.execute(statement)
+            rows_file.prepare(db)
             # What processes that were killed have left.
             db.execute("DELETE FROM holders WHERE alive_until <= ?", [time.time()])
             db.execute("DELETE FROM leases WHERE holder NOT IN (SELECT holder FROM holders)")
@@ -345,6 +377,17 @@ def _open_to_write(path: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _open_rows_file(path: str, db: sqlite3.Connection) -> RowsFile:
+    # The name must not be lost with the `-wal` file.
+    _checkpoint(db)
+    return RowsFile(path, rows_file.last_row(db))
+
+
+def _checkpoint(db: sqlite3.Connection) -> None:
+    """Move what was committed to the main file, as far as those who read it now allow."""
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def _columns_of(db: sqlite3.Connection) -> set[str]:
@@ -393,11 +436,15 @@ def _parts(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
         yield keys[start : start + _MOST_PARAMETERS]
 
 
-def _insert(db: sqlite3.Connection, insert: str, rows: Sequence[tuple[Any, ...]]) -> None:
+def _insert(db: sqlite3.Connection, insert: str, rows: Sequence[tuple[Any, ...]]) -> int:
+    """Insert rows; returns the number of the last one, 0 when there is none."""
+    last = 0
     for start in range(0, len(rows), _ROWS_A_STATEMENT):
         part = rows[start : start + _ROWS_A_STATEMENT]
         marks = f"({','.join('?' * len(part[0]))})"
-        db.execute(insert + ",".join([marks] * len(part)), [value for row in part for value in row])
+        done = db.execute(insert + ",".join([marks] * len(part)), [value for row in part for value in row])
+        last = done.lastrowid or 0
+    return last
 
 
 @contextmanager
