@@ -12,6 +12,7 @@ from groundrows.schemas.defaults import Defaults
 from groundrows.schemas.errors import RuleError
 from groundrows.schemas.fields import Names, read_fields, spellings
 from groundrows.schemas.record import Record
+from groundrows.schemas.reference import reference_answers
 from groundrows.schemas.service import (
     DISCOVERY_ENGINE,
     FACTS_INSTRUCTION,
@@ -57,6 +58,7 @@ class Question:
             instruction in that turn, or None; empty when no turn has one of its own.
         service: Which service is asked: a name of `SERVICES`.
         warnings: What was odd about the record, told beside its answers.
+        references: The right answers that the record holds, if any; they are never sent.
     """
 
     question_id: str
@@ -72,6 +74,7 @@ class Question:
     instructions: tuple[bytes | None, ...] = ()
     service: str = DISCOVERY_ENGINE
     warnings: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class RecordSettings:
     Attributes:
         question_field: The field that takes the place of `question`.
         id_field: The field that takes the place of `id`.
+        reference_field: The field that holds right answers, or None.
         question_templates: Prompts with the record's fields in braces, in place of a question; several are
             the turns of a conversation, each filled from the same record.
         defaults: The request laid under every record's own, or None.
@@ -103,6 +107,7 @@ class RecordSettings:
     service: str = DISCOVERY_ENGINE
     model: str | None = None
     facts_instruction: str = FACTS_INSTRUCTION
+    reference_field: str | None = None
 
     def __post_init__(self) -> None:
         version = service_of(self.service, self.api_version).message_version
@@ -111,6 +116,11 @@ class RecordSettings:
             raise ValueError(
                 f"the question field {quoted(self.question_field)} and the id field {quoted(self.id_field)} "
                 "must differ, and be no other field of a record: name others"
+            )
+        if self.reference_field is not None and names.get(self.reference_field) != "references":
+            raise ValueError(
+                f"the reference field {quoted(self.reference_field)} must differ from every other field of a "
+                "record: name another"
             )
         template_parts(self.question_templates)
         if self.defaults is not None:
@@ -147,6 +157,7 @@ def parse_question(record: Record, settings: RecordSettings) -> Question:
         if "messages" in known:
             known = _with_contents(known)
         built = plan.requests.build(turns[0] if turns else None, known)
+        references = _references(known, settings)
     except RuleError as broken:
         raise fields.refused(broken) from None
     return Question(
@@ -162,6 +173,7 @@ def parse_question(record: Record, settings: RecordSettings) -> Question:
         instructions=instructions,
         service=settings.service,
         warnings=fields.warnings,
+        references=references,
     )
 
 
@@ -207,7 +219,10 @@ def _requests(settings: RecordSettings) -> RequestBuilder:
 
 def _spellings(settings: RecordSettings) -> dict[str, str]:
     fixed = (*_FIXED, *service_of(settings.service, settings.api_version).fields)
-    return spellings({settings.question_field: "question", settings.id_field: "id"}, fixed)
+    renamed = {settings.question_field: "question", settings.id_field: "id"}
+    if settings.reference_field is not None:
+        renamed = {settings.reference_field: "references"} | renamed
+    return spellings(renamed, fixed)
 
 
 def _turns(
@@ -233,6 +248,12 @@ def _turns(
     if asked == ["question"]:
         return (question_text(known["question"], plan.question_field),), ()
     return read_turns(known["turns"], plan.requests.instruction)
+
+
+def _references(known: Mapping[str, object], settings: RecordSettings) -> tuple[str, ...]:
+    if settings.reference_field is None or "references" not in known:
+        return ()
+    return reference_answers(known["references"], settings.reference_field)
 
 
 def _with_contents(known: Mapping[str, object]) -> dict[str, object]:

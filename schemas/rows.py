@@ -159,6 +159,10 @@ class AnswerRow:
     urls: tuple[FetchedUrl, ...] = ()
     avg_logprobs: float | None = None
     thoughts: str | None = None
+    reference_answers: tuple[str, ...] = ()
+    reference_exact: bool | None = None
+    reference_contained: bool | None = None
+    reference_f1: float | None = None
 
 
 @_row

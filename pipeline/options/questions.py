@@ -26,6 +26,17 @@ class QuestionOptions:
         "question", Flag("The field that holds the question.", metavar="NAME", empty="refused")
     )
     id_field: str = flag("id", Flag("The field that identifies a question.", metavar="NAME", empty="refused"))
+    reference_field: str | None = flag(
+        None,
+        Flag(
+            "The field that holds the right answer, or a list of right answers. Each answer is compared with "
+            "them in the columns reference_exact, reference_contained and reference_f1. They are never sent "
+            "to the service.",
+            metavar="NAME",
+            empty="refused",
+            only=Only.GENERATING,
+        ),
+    )
     question_template: tuple[str, ...] = flag(
         (),
         Flag(

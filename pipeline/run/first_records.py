@@ -1,7 +1,7 @@
-"""What can be said before the first call when the first records of an archive all fail for one reason.
+"""What can be said before the first call when the first records of an archive show a slip in a flag.
 
-Such a run is mostly a slip in a flag, as of `--question_field`: whoever started it should not have to wait
-for its end to find out.
+They all fail for one reason, or none of them has reference answers: whoever started the run should not have
+to wait for its end to find out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from groundrows.pipeline.run.shown import cut
 from groundrows.pipeline.sources.formats.items import Item
 from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.outcome import Failure
-from groundrows.schemas.question import RecordSettings
+from groundrows.schemas.question import Question, RecordSettings
 from groundrows.schemas.record import Record
 from groundrows.transforms.parse import parse_record
 
@@ -42,13 +42,35 @@ def all_alike(items: Iterable[Item], records: RecordSettings | CheckSettings) ->
     first = failures[0]
     return (
         f"The first {len(failures)} records all fail for one reason, {first.code}, as {cut(first.origin)}: "
-        f"{cut(first.message)}.{_fields(first)}"
+        f"{cut(first.message)}.{_fields(first.record)}"
     )
 
 
-def _fields(failure: Failure) -> str:
+def no_references(items: Iterable[Item], records: RecordSettings | CheckSettings) -> str | None:
+    """Say that the first records have no reference answers though `--reference_field` names a field.
+
+    None where one of them has some, or where no field is named.
+    """
+    if isinstance(records, CheckSettings) or records.reference_field is None:
+        return None
+    asked: list[Question] = []
+    for item in islice(items, LOOKED_AT):
+        parsed = parse_record(item, records) if isinstance(item, Record) else item
+        if isinstance(parsed, Question):
+            if parsed.references:
+                return None
+            asked.append(parsed)
+    if not asked:
+        return None
+    return (
+        f"None of the first {len(asked)} questions has a reference answer in "
+        f"--reference_field={cut(records.reference_field)}.{_fields(asked[0].record)}"
+    )
+
+
+def _fields(body: bytes) -> str:
     try:
-        record = json.loads(failure.record)
+        record = json.loads(body)
     except (ValueError, RecursionError):
         return ""
     if not isinstance(record, dict) or not record:

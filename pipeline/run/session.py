@@ -29,7 +29,7 @@ from groundrows.pipeline.run import (
     worker_processes,
 )
 from groundrows.pipeline.run.examples import failure_examples
-from groundrows.pipeline.run.first_records import all_alike
+from groundrows.pipeline.run.first_records import all_alike, no_references
 from groundrows.pipeline.run.graph import build
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.quantiles import read_quantiles
@@ -58,7 +58,11 @@ def run_archives(options: RunOptions, started: float) -> int:
     run = Intended(options, Kind.ARCHIVES, started)
     preflight.check(run)
     if not options.quiet:
-        notes = [*run.source.notes(), all_alike(run.source.items(), run.records)]
+        notes = [
+            *run.source.notes(),
+            all_alike(run.source.items(), run.records),
+            no_references(run.source.items(), run.records),
+        ]
         for note in filter(None, notes):
             print(note, file=sys.stderr)
     return carry_out(run)

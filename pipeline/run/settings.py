@@ -148,6 +148,7 @@ def record_settings(options: RunOptions) -> RecordSettings:
             service=options.asked,
             model=options.model,
             facts_instruction=options.facts_instruction,
+            reference_field=options.reference_field,
         )
     except ValueError as error:
         raise usage_error(error) from None

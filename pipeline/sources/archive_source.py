@@ -115,4 +115,5 @@ def _text_fields(options: RunOptions) -> frozenset[str]:
         words = template_fields(template_parts(options.question_template))
     except ValueError as error:
         raise usage_error(error) from None
-    return frozenset({options.question_field, options.answer_field}) | words
+    named = {options.question_field, options.answer_field, options.reference_field}
+    return frozenset(filter(None, named)) | words

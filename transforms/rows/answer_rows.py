@@ -11,6 +11,7 @@ from groundrows.schemas.outcome import Answer
 from groundrows.schemas.question import Question
 from groundrows.schemas.response import NO_USAGE, Candidate, Chunk, Claim, Span, Usage
 from groundrows.schemas.rows import AnswerRow, ClaimSupportRow, Retrieval, SupportChunkRow
+from groundrows.transforms.rows.reference import agreement
 from groundrows.transforms.rows.spans import coverage, locate
 from groundrows.transforms.rows.values import score_of, shortened, valid_indices
 
@@ -115,6 +116,10 @@ def candidate_rows(
     # Tokens are of the whole response: in one row, so that a sum counts them once.
     usage = turn.usage if candidate_index == 0 else NO_USAGE
 
+    # References are the record's own: they are for the answer that the conversation was led to.
+    references = question.references if answer.turn_index == len(question.turns) - 1 else ()
+    compared = agreement(answer_text, references)
+
     row = AnswerRow(
         *keys,
         question=question.turns[answer.turn_index],
@@ -164,6 +169,10 @@ def candidate_rows(
         urls=candidate.urls,
         avg_logprobs=candidate.avg_logprobs,
         thoughts=candidate.thoughts,
+        reference_answers=references,
+        reference_exact=compared.exact if compared else None,
+        reference_contained=compared.contained if compared else None,
+        reference_f1=compared.f1 if compared else None,
     )
     return row, chunks, claims
 

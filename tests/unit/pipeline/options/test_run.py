@@ -79,6 +79,7 @@ def test_the_real_service_is_asked_slowly_and_over_tls() -> None:
         ("--output=a b/[ü]*//", "output", "a b/[ü]*"),
         ("--question_field=ask", "question_field", "ask"),
         ("--id_field=key", "id_field", "key"),
+        ("--reference_field=answer", "reference_field", "answer"),
         ("--question_template=What is {thing}?", "question_template", ("What is {thing}?",)),
         ("--transport=rest", "transport", "rest"),
         ("--stream_answers", "stream_answers", True),

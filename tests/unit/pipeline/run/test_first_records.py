@@ -1,4 +1,4 @@
-"""What is said before the first call when the first records all fail for one reason."""
+"""What is said before the first call when the first records show a slip in a flag."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from groundrows.pipeline.run.first_records import all_alike
+from groundrows.pipeline.run.first_records import all_alike, no_references
 from groundrows.pipeline.sources.archive_source import Archives
 from groundrows.pipeline.sources.archives import Archive, find_archives
 from groundrows.pipeline.sources.formats.items import Item
@@ -87,3 +87,25 @@ def test_many_and_odd_fields_stay_one_line(tmp_path: Path) -> None:
     assert found.isprintable()
     assert len(found) < 5_000
     assert found.endswith(", ….")
+
+
+def noted(tmp_path: Path, records: list[object], reference_field: str | None) -> str | None:
+    write_lines(tmp_path / "a.jsonl", records)
+    settings = RecordSettings(reference_field=reference_field)
+    found = no_references(items(find_archives([str(tmp_path / "*.jsonl")])), settings)
+    assert found is None or is_one_sentence(found)
+    return found
+
+
+def test_a_reference_field_that_no_record_has_is_said(tmp_path: Path) -> None:
+    found = noted(tmp_path, [{"question": "Why?", "answers": ["1972"]}, BAD], "answer")
+    assert found is not None
+    assert "None of the first 1 questions" in found
+    assert found.endswith("are question, answers.")
+
+
+def test_one_record_with_reference_answers_is_enough(tmp_path: Path) -> None:
+    assert noted(tmp_path, [*[GOOD] * 99, {"question": "Why?", "answer": "so"}], "answer") is None
+    assert noted(tmp_path, [*[GOOD] * 100, {"question": "Why?", "answer": "so"}], "answer") is not None
+    assert noted(tmp_path, [GOOD], None) is None
+    assert noted(tmp_path, [BAD], "answer") is None

@@ -899,3 +899,36 @@ def test_failures_become_rows_and_each_counts_once() -> None:
         "groundrows.failures_by_code/UNAVAILABLE": 1,
         "groundrows.failures_by_code/INVALID_JSON": 1,
     }
+
+
+# Reference answers
+
+
+def test_an_answer_is_compared_with_its_references() -> None:
+    question = dataclasses.replace(QUESTION, turns=("When does tin melt?",), references=("232 °C", "505 K"))
+    message = response()
+    candidate_of(message, "At 232 °C.")
+    candidate_of(message, "232 °C!")
+    candidate_of(message, None)
+    rows = flatten(outcome_of(answer_to(message), question=question), SETTINGS)
+    assert [row.reference_answers for row in rows.answers] == [("232 °C", "505 K")] * 3
+    assert [row.reference_exact for row in rows.answers] == [False, True, False]
+    assert [row.reference_contained for row in rows.answers] == [True, True, False]
+    assert [row.reference_f1 for row in rows.answers] == [pytest.approx(4 / 5), 1.0, 0.0]
+    for row in rows:
+        encode(row)
+
+
+def test_the_references_of_a_conversation_are_for_its_last_turn() -> None:
+    question = dataclasses.replace(QUESTION, references=("1538 °C",))
+    message = response()
+    candidate_of(message, "1538 °C")
+    rows = flatten(outcome_of(answer_to(message), answer_to(message, 1), question=question), SETTINGS)
+    assert [(row.turn_index, row.reference_answers) for row in rows.answers] == [(0, ()), (1, ("1538 °C",))]
+    assert [row.reference_exact for row in rows.answers] == [None, True]
+
+
+def test_without_references_there_are_no_measures() -> None:
+    row = only_answer(rows_of(ordinary()))
+    assert row.reference_answers == ()
+    assert row.reference_exact is row.reference_contained is row.reference_f1 is None
