@@ -1,6 +1,6 @@
-"""`groundrows`: finds the command, runs it, and turns what ended it into a sentence and an exit code.
+"""The program `groundrows`: runs a command, and turns an error into a sentence and an exit code.
 
-Nothing heavy is imported here: a command imports what it needs when it is run.
+A command imports what it needs when it runs, so this module stays fast to import.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ USAGE = _usage()
 
 
 class _ToStderr(logging.Handler):
-    """Logs to whatever stderr is at the moment: the display of progress puts itself in its place."""
+    """Logs to the current `sys.stderr`, which the progress display replaces while it runs."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = COMMANDS.get(arguments[0]) if arguments else None
     if command is not None and command.has_own_handlers:
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BaseException as error:
             code = _ended_by(error, signals)
     if signals and argv is None:
-        # Nothing is left to be done in order; threads of the runner would only hold the process up.
+        # All work is done. Waiting for the runner's threads would only delay the end of the process.
         with suppress(OSError):
             sys.stderr.flush()
         os._exit(code)
@@ -88,9 +88,9 @@ def _command(arguments: list[str]) -> int:
 
 
 def _ended_by(error: BaseException, signals: list[int]) -> int:
-    """Say what ended a command; returns the exit code."""
+    """Print what ended a command; return the exit code."""
     if signals or isinstance(error, KeyboardInterrupt):
-        with suppress(OSError):  # the terminal may be what has gone
+        with suppress(OSError):  # the terminal may have closed
             print(stopping.said(), file=sys.stderr, flush=True)
         return 1
     if isinstance(error, BrokenPipeError) and _nobody_reads():
@@ -107,7 +107,7 @@ def _ended_by(error: BaseException, signals: list[int]) -> int:
 
 
 def _nobody_reads() -> bool:
-    """Whether stdout's reader is gone, as `head` goes; what is left to print is then dropped."""
+    """Whether stdout's reader has ended early, as `head` does. If so, the rest of the output is dropped."""
     try:
         stdout = sys.stdout.fileno()
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""`make demo`: the sample archive through the emulator, and three of its answers to read."""
+"""`make demo`: asks the sample questions of the emulator, and prints three of the answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUT = "out/demo"
 
 
 def demo() -> int:
-    """Run it; returns the exit code."""
+    """Run the demo; return the exit code."""
     samples = resources.files("groundrows.pipeline") / "samples"
     shutil.rmtree(OUTPUT, ignore_errors=True)
     print("Asking the sample questions of an emulator on this machine …")

@@ -88,7 +88,7 @@ def _summary(directory: str) -> dict[str, Any] | None:
         return read_json(path)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"The file {path} can't be read: {reason_of(error)}; mend it, or take it away to have the rows "
+            f"The file {path} can't be read: {reason_of(error)}; repair it, or move it away to have the rows "
             "reported alone."
         ) from None
 

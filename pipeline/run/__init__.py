@@ -1,1 +1,1 @@
-"""One run, from its flags to its summary."""
+"""Everything that one run does, from reading its flags to writing its summary."""

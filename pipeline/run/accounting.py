@@ -1,4 +1,7 @@
-"""The count law: every record read has exactly one outcome, and the rows counted are the rows on disk."""
+"""Checks that no record was lost: the "count law".
+
+Every record that was read has exactly one outcome, and the rows that the run counted are the rows on disk.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +36,15 @@ from groundrows.transforms.counters import (
 
 @dataclass(frozen=True, slots=True)
 class CheckAccount:
-    """What became of the checks that follow answers, none of which is a record.
+    """What became of the checks of this run's answers (`--check_grounding`). A check is not a record.
 
     Attributes:
-        checked: Answers that were checked.
-        failed: Checks that became a failure row.
-        skipped: Answers without a text, or without a chunk's text to check it against.
-        calls: Requests that left, retries included.
-        retries: Requests beyond a check's first.
-        failures_by_code: Failure rows of checks by code.
+        checked: Number of answers that were checked.
+        failed: Number of checks that became a failure row.
+        skipped: Number of answers that have no text, or no support chunk with text to check them against.
+        calls: Number of requests sent, retries included.
+        retries: Number of requests sent after the first one of a check.
+        failures_by_code: Number of failure rows of checks, by code.
     """
 
     checked: int = 0
@@ -54,23 +57,23 @@ class CheckAccount:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a run did, as its steps counted it.
+    """What a run did, according to the counters of its steps.
 
     Attributes:
-        records_read: Records that the sources gave, broken ones included.
-        answered: Questions all of whose turns were answered.
-        failed: Records that became a failure row.
-        duplicates: Records that an earlier one of the run had asked already.
-        already_answered: Questions whose answers the output held before (`--append`).
-        calls: Requests that left, retries included.
-        retries: Requests beyond a turn's first.
-        retries_by_code: What was retried, by the code that made it necessary.
-        failures_by_code: Failure rows by code.
-        from_ledger: Answers that an earlier run had stored, so that nothing was called for them.
-        throttled_seconds: Time spent waiting for the pace, over all workers.
-        rows: Rows written, by table.
-        checks: The checks that follow answers.
-        halted: Questions and checks that were not asked since calling had stopped for good.
+        records_read: Number of records that the sources gave, broken ones included.
+        answered: Number of questions of which every turn was answered.
+        failed: Number of records that became a failure row.
+        duplicates: Number of records that repeat an earlier record of the run.
+        already_answered: Number of questions whose answers were in the output before the run (`--append`).
+        calls: Number of requests sent, retries included.
+        retries: Number of requests sent after the first one of a turn.
+        retries_by_code: Number of retries, by the code of the error that caused them.
+        failures_by_code: Number of failure rows, by code.
+        from_ledger: Number of answers taken from the ledger, so that no call was made for them.
+        throttled_seconds: Seconds that calls waited for the rate limit, summed over all workers.
+        rows: Number of rows written, by table.
+        checks: What became of the checks of answers.
+        halted: Number of questions and checks that were not asked because calling had stopped for good.
     """
 
     records_read: int
@@ -90,22 +93,23 @@ class Account:
 
     @property
     def outcomes(self) -> int:
-        """Records with an outcome."""
+        """The number of records that have an outcome."""
         return self.answered + self.failed + self.duplicates + self.already_answered
 
     @property
     def balanced(self) -> bool:
-        """Whether the count law holds: each record has one outcome, each failed one (or check) a row."""
+        """Whether each record has one outcome, and each failed record or failed check has one row."""
         failures = self.failed + self.checks.failed
         return self.records_read == self.outcomes and self.rows.get("failures", 0) == failures
 
 
 def account(counters: Mapping[tuple[str, str], int], method: Method = "generate") -> Account:
-    """Draw up the account from a job's counters, by (namespace, name).
+    """Make the account from a job's counters.
 
     Args:
-        counters: What the steps counted.
-        method: What the run's records call; its calls are the run's, those of other checks are not.
+        counters: The counters' values, by (namespace, name).
+        method: The API method that the run's records call. Calls of checks that follow answers are counted
+            in `Account.checks`.
     """
     calling = CHECKS if method == "check" else RECORDS
 
@@ -145,12 +149,13 @@ def account(counters: Mapping[tuple[str, str], int], method: Method = "generate"
 
 
 def too_many_failed(account: Account, max_failure_share: float, output: Output) -> str | None:
-    """The sentence for a run in which too much failed; None where it did not.
+    """Return the sentence for a run in which too many records failed, or None.
 
     Args:
         account: What the run did.
-        max_failure_share: Which share of the records may fail. Nothing but failures is always too much.
-        output: Where its rows are.
+        max_failure_share: The share of the records that may fail, from 0 to 1. A run in which every record
+            failed always gets the sentence.
+        output: The run's output directory.
     """
     if not account.failed:
         return None
@@ -164,7 +169,7 @@ def too_many_failed(account: Account, max_failure_share: float, output: Output) 
 
 
 def counters_of(result: Any) -> dict[tuple[str, str], int]:
-    """The counters of a finished job, summed over its steps."""
+    """Return the counters of a finished job by (namespace, name), summed over its steps."""
     found: dict[tuple[str, str], int] = {}
     for counter in result.metrics().query()["counters"]:
         key = (counter.key.metric.namespace, counter.key.metric.name)
@@ -173,7 +178,7 @@ def counters_of(result: Any) -> dict[tuple[str, str], int]:
 
 
 def rows_on_disk(output: Output) -> dict[str, int]:
-    """Rows of this run's files, by table, counted without decoding one."""
+    """Count the rows in this run's files, by table, without decoding them."""
     return {
         table: sum(count_rows(path) for path in output.table_files(table) if path not in output.kept_files)
         for table in TABLES

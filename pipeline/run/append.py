@@ -1,4 +1,4 @@
-"""`--append`: which turns the output holds already, and which of their answers are yet to be checked."""
+"""For `--append`: find the turns that the output has answers for, and the answers that have no check yet."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ _CHUNKS = columns_of("support_chunks", "answer_id", "chunk_text")
 _CHECKS = columns_of("grounding_checks", "answer_id")
 _BATCH = 10_000
 
-_UNREADABLE = "What is answered in {path} can't be read: {reason}; mend the file or take it away."
+_UNREADABLE = "The answers in {path} can't be read: {reason}; repair the file or move it away."
 
 
 def note_answered(output: Output, *, checks: bool = False) -> str | None:
-    """Write the turns that the kept files answer into a scratch file on this machine.
+    """Write the turns that earlier runs answered into a scratch file on this machine.
+
+    The scratch file keeps memory bounded: an output directory may hold millions of answers.
 
     Args:
-        output: Where the run writes; its `kept_files` are read.
-        checks: Whether to note also which answers are yet to be checked, as the run checks answers.
+        output: Where the run writes; its `kept_files`, the files of earlier runs, are read.
+        checks: Whether to note the answers that have no check yet as well.
 
     Returns:
-        The scratch file's path, or None when nothing was answered before.
+        The scratch file's path, or None when the directory has no answers.
     """
     files = output.kept("answers")
     if not files:
@@ -46,8 +48,8 @@ def note_answered(output: Output, *, checks: bool = False) -> str | None:
 
 
 def note_unchecked(turns: AnsweredTurns, files_of: Callable[[str], Iterable[str]]) -> None:
-    """Note which answers have still to be checked, by the files that `files_of` names for a table."""
-    # As `checks_of` decides it: a check needs a text, and a chunk that has one.
+    """Note the answers that have no check yet. `files_of` returns the files of a table."""
+    # The same conditions as in `checks_of`: the answer has a text, and so has one of its support chunks.
     turns.add_unchecked(
         answers=(
             (turn_name(row["question_id"], row["question"]), row["turn_index"], row["answer_id"])
@@ -64,7 +66,7 @@ def note_unchecked(turns: AnsweredTurns, files_of: Callable[[str], Iterable[str]
 
 
 def answered_turns(files: Iterable[str], path: str) -> AnsweredTurns:
-    """Read the turns that files of the answers table hold into a scratch file at `path`."""
+    """Write the turns in these files of the answers table into a scratch file at `path`."""
     turns = AnsweredTurns(path)
     found = (
         (turn_name(row["question_id"], row["question"]), row["turn_index"]) for row in _rows(files, _TURNS)

@@ -1,4 +1,4 @@
-"""One example for each reason for which records of a run failed."""
+"""Finds one example failure for each failure code of a run."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ _COLUMNS = columns_of("failures", "code", "message", "origin")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """The first failure row of a code that was found: what failed, where, and why. All of it is data."""
+    """The first failure row found with a code.
+
+    The three texts come from the data, so they are escaped before they are printed.
+    """
 
     code: str
     origin: str
     message: str
 
     def line(self) -> str:
-        """It on one line, fit for a terminal."""
+        """Return the example as one line that is safe to print."""
         return f"{cut(self.code)}, as {cut(self.origin)}: {cut(self.message)}"
 
 
 def failure_examples(where: Output, counts: Mapping[str, int]) -> list[Example]:
-    """An example for each code, those of the most frequent codes first, and not of more than `MOST` codes.
+    """Return one example for each of the `MOST` most frequent codes, the most frequent first.
 
     Args:
-        where: The directory, with the run's files under their final names; earlier runs' are left out.
+        where: The directory, with the run's files under their final names. Files of earlier runs are
+            not read.
         counts: How many failure rows the run wrote, by code.
     """
     wanted = sorted(counts, key=lambda code: (-counts[code], code))[:MOST]
     found: dict[str, Example] = {}
     kept = set(where.kept_files)
     files = [path for path in where.table_files("failures") if path not in kept]
-    # A run is not lost for an example: what is wrong with a file is said where its rows are counted.
+    # A missing example must not fail the run. Where the rows are counted, an unreadable file is reported.
     with suppress(UsageError):
         for row in readable_rows(files, _COLUMNS):
             if len(found) == len(wanted):

@@ -1,7 +1,7 @@
-"""What can be said before the first call when the first records of an archive show a slip in a flag.
+"""Warnings before the first call when the first records of an archive suggest that a flag is wrong.
 
-They all fail for one reason, or none of them has reference answers: whoever started the run should not have
-to wait for its end to find out.
+All of them fail for the same reason, or none of them has reference answers. The warning tells the user at the
+start of the run rather than at its end.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from groundrows.schemas.record import Record
 from groundrows.transforms.parse import parse_record
 
 LOOKED_AT = 100
-# Of fewer records the summary tells soon enough.
+# A run with fewer records ends so soon that its summary is early enough.
 LEAST = 10
 MOST_FIELDS = 30
 
 
-def all_alike(items: Iterable[Item], records: RecordSettings | CheckSettings) -> str | None:
-    """Why the first records all fail, and which fields there are; None where any of them can be asked.
+def common_failure(items: Iterable[Item], records: RecordSettings | CheckSettings) -> str | None:
+    """Return why the first records all fail and which fields they have, or None when one of them is valid.
 
     Args:
-        items: What the run reads.
-        records: How it reads records.
+        items: The records that the run reads.
+        records: How the run reads them.
     """
     failures: list[Failure] = []
     for item in islice(items, LOOKED_AT):

@@ -1,4 +1,4 @@
-"""The whole graph on one screen: records in, rows out."""
+"""The Beam graph of a run: it reads records and writes rows."""
 
 from __future__ import annotations
 
@@ -30,24 +30,27 @@ def build(pipeline: beam.Pipeline, settings: RunSettings) -> None:
 
 
 def add_steps(records: Any, read_failures: Any | None, settings: RunSettings) -> None:
-    """Add every step after the reading, for whoever read the records.
+    """Add every step after the reading.
 
-    With one worker process nothing is shuffled before the calls: the first call leaves at once, and memory
-    does not grow with the archive. Several share the questions out, which shuffles them; a stream's source
-    has done so already, and keeps each message until it has an outcome. Failures of the three places they
-    come from go to three sinks, since the local runner keeps what it flattens together until the stage is
-    done; a stream has one sink, for the fewest files.
+    With one worker process, nothing is shuffled before the calls. The first call is made at once, and memory
+    does not grow with the archive. With several worker processes, a shuffle distributes the questions. A
+    stream needs no shuffle: its source has distributed the messages, and keeps each of them until it has an
+    outcome.
+
+    Failures come from three steps: reading, parsing and asking. An archive run has one sink for each of them,
+    because the local runner holds flattened PCollections in memory until the stage ends. A stream has one
+    sink for all, because that makes the fewest files.
 
     Args:
         records: PCollection[Record], unbounded if and only if the settings have a stream.
-        read_failures: PCollection[Failure] of what could not even be read, or None where nothing can fail so.
-        settings: The run; its source is not looked at.
+        read_failures: PCollection[Failure] of what could not be read, or None when reading can't fail.
+        settings: The run; its `source` is not used.
     """
     alone = isinstance(settings.records, CheckSettings)
     parsed = records | "Parse" >> _parsing(settings.records)
     questions = parsed[parse.QUESTIONS]
     if settings.spread and settings.stream is None and settings.calls.rate_limiter != "sharded":
-        # Or whoever reads an archive would ask all its questions too.
+        # Without this, the worker that reads an archive would also ask all its questions.
         questions = questions | "Spread" >> beam.Reshuffle()
     outcomes = questions | "Generate" >> GenerateAnswers(settings.calls)
     flatten = FlattenChecks(settings.rows, alone=True) if alone else FlattenOutcomes(settings.rows)
@@ -91,7 +94,7 @@ def _files(settings: RunSettings) -> beam.PTransform:
 
 
 def _warehouse(warehouse: Warehouse, tables: Sequence[str]) -> beam.PTransform:
-    # Here, because it takes a second and most runs don't need it.
+    # Imported here because the import takes a second and most runs don't need it.
     from groundrows.pipeline.sinks.warehouse import WriteToWarehouse
 
     return WriteToWarehouse(warehouse.dataset, warehouse.temp_location, warehouse.insert, tables)

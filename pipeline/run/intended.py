@@ -1,4 +1,4 @@
-"""A run as it is intended: its flags, who carries it out, and what follows from both; nothing is touched."""
+"""What a run is going to do, worked out from its flags before anything is called, written or removed."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from groundrows.schemas.question import RecordSettings
 
 
 class Kind(Enum):
-    """Who carries a run out, and where its records come from."""
+    """Where the records of a run come from, and which process does the work."""
 
-    ARCHIVES = "archives, whose end this process waits for"
-    REPLAY = "what failed in earlier runs, whose end this process waits for"
-    WORKER = "a subscription, worked off in this process"
-    JOB = "archives or a subscription, handed to a service that carries the run out"
+    ARCHIVES = "archives; this process waits for the end of the run"
+    REPLAY = "failures of earlier runs; this process waits for the end of the run"
+    WORKER = "a subscription, which this process works through"
+    JOB = "archives or a subscription; a service such as Dataflow does the work"
 
 
 @dataclass(frozen=True)
 class Intended:
-    """A run that has not begun. Its properties are worked out once, when they are first asked for.
+    """A run that has not begun. Each property is computed once, when it is first read.
 
-    Each property raises `UsageError` when the flags are wrong; nothing is called or written by any of them.
+    Each property raises `UsageError` when the flags are wrong. No property calls or writes anything.
 
     Attributes:
         options: The flags.
-        kind: Who carries it out.
+        kind: Where the records come from, and which process does the work.
         started: When the command was started, in seconds on the monotonic clock.
-        source_in: Gives the source once the output directory is claimed, where it lies inside it.
+        source_in: Returns the source once the output directory is claimed. Set when the source lies inside
+            the output directory; None otherwise.
     """
 
     options: RunOptions
@@ -48,7 +49,7 @@ class Intended:
 
     @cached_property
     def beam_options(self) -> PipelineOptions:
-        """The runner's options, with what its workers need to have this package."""
+        """The runner's options, including those that install this package on its workers."""
         found = PipelineOptions(list(self.options.runner_flags))
         if self.options.is_stream and self.kind is not Kind.WORKER:
             found.view_as(StandardOptions).streaming = True
@@ -62,7 +63,7 @@ class Intended:
 
     @cached_property
     def processes(self) -> int | None:
-        """How many processes will work, or None where the runner decides."""
+        """The number of worker processes, or None when the runner decides."""
         return worker_processes(self.beam_options)
 
     @cached_property
@@ -72,7 +73,7 @@ class Intended:
 
     @cached_property
     def pacing(self) -> tuple[str, int]:
-        """The rate limiter, and over how many shards it shares the limit out."""
+        """The rate limiter, and the number of shards that it divides the limit by."""
         return pacing_of(self.options, self.beam_options)
 
     @cached_property
@@ -82,9 +83,9 @@ class Intended:
 
     @cached_property
     def source(self) -> Source:
-        """Where the flags say that the records come from."""
+        """The source that the flags name."""
         return source_of(self.options)
 
     def settled_source(self, where: Output) -> Source:
-        """Where the records come from, once the output directory is claimed."""
+        """Return the source of the records. The output directory must be claimed before."""
         return self.source if self.source_in is None else self.source_in(where)

@@ -1,8 +1,8 @@
-"""What can be found out before the first call, and before anything is touched.
+"""Checks that a run makes before its first call, and before it writes or removes anything.
 
-Every check raises `UsageError`, one sentence, or returns. `CHECKS` lists them in the order in which they are
-made: what needs no network comes first. A new check is one function and one line there, whoever carries the
-run out.
+Every check returns, or raises `UsageError` with one sentence. `CHECKS` lists them in the order in which they
+run: those that need no network come first. A new check is one function and one line in `CHECKS`; archives,
+workers and submitted jobs all use it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def check(run: Intended) -> None:
 
 
 def need_credentials() -> None:
-    """Raise `UsageError` when there are no credentials, without which nothing of Google's can be called."""
+    """Raise `UsageError` when there are no credentials for Google Cloud."""
     import google.auth
     import google.auth.exceptions
 
@@ -60,7 +60,7 @@ def need_credentials() -> None:
 
 
 def check_storage(paths: Iterable[str]) -> None:
-    """Refuse paths on Cloud Storage without credentials; Beam would look for some for minutes."""
+    """Refuse paths on Cloud Storage when there are no credentials. Beam would search for them for minutes."""
     if any(map(on_cloud_storage, paths)) and "STORAGE_EMULATOR_HOST" not in os.environ:
         need_credentials()
 
@@ -73,7 +73,7 @@ def check_paths(run: Intended) -> None:
 
 
 def check_credentials(run: Intended) -> None:
-    """Refuse a run that could call nothing for want of credentials."""
+    """Refuse a run that has no credentials for the service that it calls."""
     options = run.options
     if options.endpoint is None or not options.endpoint.secure:
         return
@@ -96,7 +96,7 @@ def check_records(run: Intended) -> object:
 
 
 def check_source(run: Intended) -> None:
-    """Refuse a source of which nothing can be read."""
+    """Refuse a source that can't be read."""
     run.source.check()
 
 
@@ -105,13 +105,13 @@ def check_subscription(run: Intended) -> None:
     if run.options.input_subscription is None:
         raise UsageError(
             f"--input_topic={run.options.input_topic} would be read through a subscription that ends with "
-            "this process, and what is not finished would be lost: create one with `gcloud pubsub "
+            "this process, and unfinished messages would be lost: create a subscription with `gcloud pubsub "
             "subscriptions create`, and give --input_subscription."
         )
 
 
 def check_one_process(run: Intended) -> None:
-    """Refuse several processes for a worker."""
+    """Refuse flags that ask for several processes in one worker."""
     if run.beam_options.view_as(DirectOptions).direct_running_mode != "in_memory":
         raise UsageError(
             "A worker is one process: leave out --direct_running_mode, and start several workers on the same "
@@ -120,18 +120,21 @@ def check_one_process(run: Intended) -> None:
 
 
 def check_pacing_and_ledger(run: Intended) -> object:
-    """Refuse shards that leave each too few calls, and a run that needs a ledger and names none."""
+    """Refuse so many shards that each gets too few calls, and a run that needs a ledger but has none."""
     return run.pacing, run.ledger
 
 
 def check_sharing(run: Intended) -> None:
-    """Refuse a limit or a budget that is neither kept in one place nor cut into parts."""
+    """Refuse a rate limit or a budget that several processes would each keep for themselves.
+
+    Several processes keep one limit only when they share its state or when each has a part of it.
+    """
     options, (limiter, _) = run.options, run.pacing
     several = run.processes != 1
     if several and limiter == "local" and options.requests_per_minute is not None:
         raise UsageError(
-            "--rate_limiter=local keeps a limit in one process, and several are to work: leave it out, or "
-            "give sharded or redis://HOST:PORT/DB."
+            "--rate_limiter=local keeps the limit within one process, and this run has several: leave it "
+            "out, or give sharded or redis://HOST:PORT/DB."
         )
     if options.max_requests is not None and several and run.ledger == "none" and limiter != "sharded":
         raise UsageError(
@@ -141,53 +144,53 @@ def check_sharing(run: Intended) -> None:
 
 
 def check_budget_of_checks(run: Intended) -> None:
-    """Refuse a budget that nothing counts: questions and the checks of their answers spend one together."""
+    """Refuse a budget of questions and checks that has no ledger to count both in."""
     options = run.options
     if options.check_grounding and options.max_requests is not None and run.ledger == "none":
         raise UsageError(
-            "--max_requests over answers and their checks is counted in the ledger, and there is none: name "
-            "one with --ledger, or leave --check_grounding out."
+            "--max_requests for answers and their checks is counted in the ledger, and this run has none: "
+            "name one with --ledger, or leave out --check_grounding."
         )
 
 
 def check_append(run: Intended) -> None:
-    """Refuse --append elsewhere: what is answered is noted in a file on this machine, which workers lack."""
+    """Refuse --append on other machines: workers there can't read this machine's file of answered turns."""
     if run.options.append and not is_direct(run.beam_options):
         raise UsageError(
             "--append works on this machine only: leave it out, and name a --ledger that the workers share, "
-            "so that what was answered is not asked again."
+            "so that answered questions are not asked again."
         )
 
 
 def check_dataflow(run: Intended) -> None:
-    """Refuse what only this machine has, when the work is done in Google's."""
+    """Refuse flags that name something on this machine when the workers are on Dataflow."""
     if not is_dataflow(run.beam_options):
         return
     options = run.options
     if not on_cloud_storage(options.output):
         raise UsageError(
             f"--output={options.output} is on this machine, where workers on Dataflow can't write: "
-            "name one on gs://."
+            "name a directory on gs://."
         )
     if run.ledger.startswith("sqlite:"):
         raise UsageError(
-            "--ledger=sqlite:… is a file on this machine, which workers on Dataflow don't have: give "
+            "--ledger=sqlite:… is a file on this machine, which workers on Dataflow can't reach: give "
             "redis://HOST:PORT/DB, or leave it out."
         )
     if options.endpoint is None:
         raise UsageError(
-            "--service=emulator would start one on this machine, where workers on Dataflow don't find it: "
+            "--service=emulator starts an emulator on this machine, which workers on Dataflow can't reach: "
             "name one with --endpoint, or give --service=discoveryengine."
         )
     if options.asked == GEMINI and not options.location:
         raise UsageError(
-            "--service=gemini without --location asks with the key in this machine's environment, which "
+            "--service=gemini without --location uses the API key in this machine's environment, which "
             "workers on Dataflow don't have: give --location=projects/PROJECT/locations/global."
         )
     if not options.is_stream and not options.overwrite and output.is_under_way(options.output):
         raise UsageError(
-            f"--output={options.output} holds a run that has not finished, and its job may still be at work: "
-            "name another directory, or give --overwrite when it has ended."
+            f"--output={options.output} holds a run that has not finished, and its job may still be running: "
+            "name another directory, or give --overwrite when the job has ended."
         )
 
 
@@ -196,7 +199,7 @@ def check_runner(run: Intended) -> object:
     return run.pipeline
 
 
-# -- what must be there
+# -- what must exist and be reachable
 
 
 def check_directory(run: Intended) -> None:
@@ -209,11 +212,12 @@ def check_directory(run: Intended) -> None:
 
 
 def check_ledger(run: Intended) -> None:
-    """Refuse a ledger that can't be used: it is found out now, rather than in a worker."""
+    """Refuse a ledger that can't be used."""
     try:
         open_ledger(run.ledger, read_only=True).close()
     except NoLedgerError:
-        if run.ledger != output.ledger_in(run.options.output):  # which is made together with the directory
+        # The default ledger is made together with the output directory, later.
+        if run.ledger != output.ledger_in(run.options.output):
             opened(run.ledger).close()
     except LedgerError as error:
         raise UsageError(str(error)) from None
@@ -232,9 +236,9 @@ def opened(uri: str) -> Ledger:
 
 
 def check_limiter(run: Intended) -> None:
-    """Refuse a rate limiter that nobody answers for, or that lets us not in.
+    """Refuse a rate limiter that can't be reached or that refuses the connection.
 
-    One that goes away later is waited for.
+    A limiter that becomes unreachable during the run does not fail it: the calls wait.
     """
     limiter, _ = run.pacing
     if "://" not in limiter:
@@ -242,7 +246,7 @@ def check_limiter(run: Intended) -> None:
     wrong = _wrong_with_envoy(limiter) if limiter.startswith("envoy://") else _wrong_with_redis(limiter)
     if wrong is not None:
         raise UsageError(
-            f"--rate_limiter={without_password(limiter)} can't be {wrong}; see to that or name another."
+            f"--rate_limiter={without_password(limiter)} can't be {wrong}; repair it or name another one."
         )
 
 
@@ -268,7 +272,7 @@ def _wrong_with_redis(uri: str) -> str | None:
             socket_timeout=CONNECT_SECONDS,
             socket_connect_timeout=CONNECT_SECONDS,
         ) as server:
-            # What the pacer's script does too: whoever may pace may do this.
+            # The pacer's script reads a hash too, so this needs no permission beyond the pacer's.
             server.hgetall("groundrows:pace:")
     except RedisError as error:
         return f"{'reached' if is_passing(error) else 'used'}: {what_failed(error)}"
@@ -278,7 +282,7 @@ def _wrong_with_redis(uri: str) -> str | None:
 
 
 def check_failures_topic(run: Intended) -> None:
-    """Refuse a topic for failures that can't be published to: a runner would try it again for ever."""
+    """Refuse a topic for failures that can't be published to. A runner would retry for ever."""
     name = run.options.failures_topic
     if name is None:
         return
@@ -288,7 +292,7 @@ def check_failures_topic(run: Intended) -> None:
 
 
 def check_loop(run: Intended) -> None:
-    """Refuse a topic for failures that feeds the run itself: each failure would be asked again for ever."""
+    """Refuse a topic for failures that the run itself reads: it would ask each failed question for ever."""
     options = run.options
     if options.failures_topic is None or not options.is_stream:
         return
@@ -305,7 +309,7 @@ def check_loop(run: Intended) -> None:
 
 
 def check_warehouse(run: Intended) -> None:
-    """Make the tables that are missing, and refuse a dataset into which nothing could be written."""
+    """Create the BigQuery tables that are missing, and refuse a dataset that can't be written to."""
     options = run.options
     if options.bigquery_dataset is None:
         return
@@ -313,8 +317,8 @@ def check_warehouse(run: Intended) -> None:
     on_storage = on_cloud_storage(options.output) or on_cloud_storage(temp_location or "")
     if not options.is_stream and not on_storage:
         raise UsageError(
-            "--bigquery_dataset is loaded from files on Cloud Storage: give --temp_location=gs://…, or an "
-            "--output there."
+            "--bigquery_dataset is loaded from files on Cloud Storage: give --temp_location=gs://… or "
+            "--output=gs://…."
         )
     from groundrows.pipeline.sinks.warehouse import prepare_tables
 
@@ -323,11 +327,11 @@ def check_warehouse(run: Intended) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check, and the kinds of runs that it is for.
+    """A check, and the kinds of runs that make it.
 
     Attributes:
-        look: Looks; raises `UsageError`.
-        kinds: Whose runs.
+        look: Does the check; raises `UsageError`.
+        kinds: The kinds of runs that make it.
     """
 
     look: Callable[[Intended], object]
@@ -351,11 +355,11 @@ CHECKS = (
     Check(check_directory),
     Check(check_credentials),
     Check(check_runner),
-    # From here on somebody is asked.
+    # The checks from here on need the network or the disk.
     Check(check_ledger),
     Check(check_limiter),
     Check(check_failures_topic),
     Check(check_loop),
     Check(check_warehouse),
 )
-"""Every check, in order."""
+"""Every check, in the order in which they run."""

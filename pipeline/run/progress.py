@@ -1,4 +1,4 @@
-"""How a run is getting on: a bar and a line on a terminal, or a line every ten seconds elsewhere."""
+"""Shows the progress of a run: a bar and a line on a terminal, a line every ten seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from groundrows.transforms.generate.calling import shared
 
 TERMINAL_SECONDS = 0.5
 LOG_SECONDS = 10.0
-# Rates are taken over the last moments, so that the time left follows a limit that changed.
+# Rates are averages over the last seconds, so that the estimated time left follows a changed limit.
 RATE_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What can be seen of a run at one moment.
+class Snapshot:
+    """The progress of a run at one moment.
 
     Attributes:
-        done: Records that have an outcome.
-        failed: Those of them that failed.
-        in_flight: Calls out.
-        retrying: Questions that wait to be asked again.
-        calls: Calls made, retries included.
-        throttled_seconds: Time spent waiting for the pace.
-        limit: Calls a minute, or None.
-        budget: Calls that may be made, or None.
+        done: Number of records that have an outcome.
+        failed: Number of records that failed.
+        in_flight: Number of calls that wait for their answer.
+        retrying: Number of questions that wait for their next attempt.
+        calls: Number of calls made, retries included.
+        throttled_seconds: Seconds that calls waited for the rate limit.
+        limit: The rate limit in calls per minute, or None.
+        budget: The largest number of calls that the run may make, or None.
     """
 
     done: int
@@ -47,16 +47,16 @@ class Sight:
     budget: int | None = None
 
 
-def sight(broken_before: int = 0) -> Sight:
-    """Look at the engines of this process; workers in processes of their own are out of sight.
+def snapshot(broken_before: int = 0) -> Snapshot:
+    """Return the progress of the engines in this process. It does not cover worker processes.
 
     Args:
-        broken_before: Records that were broken before this run, in the process's tally.
+        broken_before: Number of broken records that the process counted before this run.
     """
     engines = shared.running()
     asking = [engine for engine in engines if engine.settings.method == "generate"] or engines
     broken = TALLY.broken - broken_before
-    return Sight(
+    return Snapshot(
         done=broken + sum(engine.done for engine in asking),
         failed=broken + sum(engine.failed for engine in asking),
         in_flight=sum(engine.attempts.out for engine in engines),
@@ -69,25 +69,25 @@ def sight(broken_before: int = 0) -> Sight:
 
 
 class Meter:
-    """Turns sights into lines.
+    """Writes the progress line, with rates over the last seconds.
 
     Args:
-        started: When nothing was done yet, in seconds, monotonic.
+        started: When the run started, in seconds on the monotonic clock.
     """
 
     def __init__(self, started: float) -> None:
         self._seen = deque([(started, 0, 0)])
 
-    def line(self, now: float, seen: Sight, total: int | None) -> str:
-        """The line for this moment.
+    def line(self, now: float, seen: Snapshot, total: int | None) -> str:
+        """Return the progress line for this moment.
 
         Args:
-            now: Seconds, monotonic.
-            seen: What was seen.
-            total: Records there are, or None while that is not known.
+            now: Seconds on the monotonic clock.
+            seen: The progress now.
+            total: Number of records in the source, or None while it is unknown.
         """
         self._seen.append((now, seen.done, seen.calls))
-        # The last but one stays, however long ago it was: without it there would be no rate.
+        # Two entries always stay, because a rate needs two.
         while len(self._seen) > 2 and now - self._seen[0][0] > RATE_SECONDS:
             self._seen.popleft()
         since, done, calls = self._seen[0]
@@ -116,8 +116,8 @@ def shown(count: Callable[[], int] | None, stream: TextIO | None = None) -> Iter
     """Show progress while the block runs.
 
     Args:
-        count: Counts the records there are; runs beside the work. None where nobody can know.
-        stream: Where to; stderr when not given.
+        count: Counts the records of the source. It runs in a thread of its own. None for an endless source.
+        stream: Where to write; stderr by default.
     """
     stop = threading.Event()
     thread = threading.Thread(target=_show, args=(count, stream or sys.stderr, stop), daemon=True)
@@ -130,8 +130,8 @@ def shown(count: Callable[[], int] | None, stream: TextIO | None = None) -> Iter
 
 
 def _show(count: Callable[[], int] | None, stream: TextIO, stop: threading.Event) -> None:
-    # A display that fails must neither end a run nor litter its output.
-    with suppress(Exception, SystemExit):  # rich takes a reader that is gone for the end of the program
+    # A failing display must not end the run. `rich` raises SystemExit when the reader of the stream is gone.
+    with suppress(Exception, SystemExit):
         before = TALLY.broken
         if stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
             _redraw(count, stream, stop, before)
@@ -145,16 +145,16 @@ def _print(
     meter = Meter(time.monotonic())
     total: list[int] | None = None
     while not stop.wait(LOG_SECONDS):
-        if total is None:  # a run that is over by now need not be counted
+        if total is None:  # counting starts late, so that a short run needs none
             total = _counted(count)
         known = total[0] if total else None
-        print(meter.line(time.monotonic(), sight(broken_before), known), file=stream, flush=True)
+        print(meter.line(time.monotonic(), snapshot(broken_before), known), file=stream, flush=True)
 
 
 def _redraw(
     count: Callable[[], int] | None, stream: TextIO, stop: threading.Event, broken_before: int
 ) -> None:
-    # Not needed, and not paid for, where nobody looks.
+    # Imported here because only a terminal needs it.
     from rich.console import Console
     from rich.live import Live
     from rich.progress_bar import ProgressBar
@@ -163,19 +163,19 @@ def _redraw(
 
     total = _counted(count)
     meter = Meter(time.monotonic())
-    # What others print meanwhile goes above the display.
+    # `Live` moves what other code prints above the display.
     with Live(console=Console(file=stream), auto_refresh=False, transient=True) as live:
         while not stop.wait(TERMINAL_SECONDS):
-            seen, known = sight(broken_before), total[0] if total else None
+            seen, known = snapshot(broken_before), total[0] if total else None
             view = Table.grid(expand=True)
-            # A bar without a total moves to and fro.
+            # Without a total, the bar pulses.
             view.add_row(ProgressBar(total=known, completed=seen.done, pulse=known is None))
             view.add_row(Text(meter.line(time.monotonic(), seen, known)))
             live.update(view, refresh=True)
 
 
 def _counted(count: Callable[[], int] | None) -> list[int]:
-    """A list that the total will be in, once it is known."""
+    """Start to count; return a list that holds the total as soon as it is known."""
     total: list[int] = []
     if count is not None:
         threading.Thread(target=_count, args=(count, total), daemon=True).start()

@@ -1,4 +1,8 @@
-"""Quantiles of a run's answers, merged from sketches: right to about a percent of rank, in bounded memory."""
+"""Quantiles of the answers of a run, such as the median latency.
+
+They come from sketches, which keep memory bounded. The error is about one percent of rank: a median lies
+between the 49th and the 51st percentile.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +22,18 @@ from groundrows.transforms.rows.flatten import Rows
 MEASURES = ("latency_ms", "grounding_score", "support_coverage")
 RANKS = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
 FILE = "quantiles.json"
-# Values that a sketch keeps, a few times over: an error of rank under 1 % in all but one of a hundred runs.
+# The sketches' parameter k. With 400, the error of rank is under 1 % in 99 of 100 runs.
 SIZE = 400
 
 
 class Sketches:
-    """One sketch a measure; the accumulator, which may travel between workers."""
+    """One sketch for each measure. Beam may send it from one worker to another."""
 
     def __init__(self) -> None:
         self._sketches = [kll_doubles_sketch(SIZE) for _ in MEASURES]
 
     def add(self, row: AnswerRow) -> None:
-        """Take an answer in. Latency counts once a call, and where this run made it."""
+        """Add an answer. Its latency counts once for each call, and only for calls that this run made."""
         called = row.candidate_index == 0 and not row.from_ledger
         values = (row.latency_ms if called else None, row.grounding_score, row.support_coverage)
         for sketch, value in zip(self._sketches, values, strict=True):
@@ -37,16 +41,16 @@ class Sketches:
                 sketch.update(value)
 
     def merge(self, other: Sketches) -> None:
-        """Take in what another has seen."""
+        """Add everything that another one holds."""
         for own, others in zip(self._sketches, other._sketches, strict=True):
             own.merge(others)
 
     def quantiles(self) -> dict[str, dict[str, float]]:
-        """The values at `RANKS` between `min` and `max`, by measure; nothing for one that was never seen."""
+        """Return the minimum, the values at `RANKS` and the maximum, for each measure that has values."""
         found = {}
         for measure, sketch in zip(MEASURES, self._sketches, strict=True):
             if not sketch.is_empty():
-                # The sketch need not have kept the outermost values, but knows them.
+                # A sketch may drop the extreme values from its quantiles, but it remembers them.
                 values = {
                     "min": sketch.get_min_value(),
                     **dict(zip(RANKS, sketch.get_quantiles(list(RANKS.values())), strict=True)),
@@ -63,14 +67,14 @@ class Sketches:
 
 
 class WriteQuantiles(beam.PTransform):
-    """PCollection of `Rows` -> a small file, which `read_quantiles` reads when the run is over."""
+    """Takes a PCollection of `Rows` and writes a small file that `read_quantiles` reads after the run."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()
         self._output = output
 
     def expand(self, rows: Any) -> Any:
-        """Sketch in every bundle, merge, write."""
+        """Make a sketch for every bundle, merge the sketches, and write the quantiles."""
         return (
             rows
             | "Sketch" >> beam.CombineGlobally(_SketchFn()).without_defaults()
@@ -104,5 +108,5 @@ def _save(quantiles: dict[str, dict[str, float]], output: Output) -> None:
 
 
 def read_quantiles(output: Output) -> dict[str, dict[str, float]]:
-    """What `WriteQuantiles` found; empty when no question was answered."""
+    """Read the quantiles that `WriteQuantiles` wrote; empty when no question was answered."""
     return read_json(output.private(STAGING, FILE)) or {}

@@ -1,4 +1,4 @@
-"""What a run says once its work is done: it can't fail any more because nobody hears it."""
+"""Prints what a run says after its work. A failure to print does not fail the run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TextIO
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print a text to stdout, or to `stream`; on a full disk, say so on stderr and go on.
+    """Print a text to stdout, or to `stream`. When that fails, say so on stderr and go on.
 
-    For what comes after the work: a run whose rows are written has not failed because its summary, which is
-    in `run.json` too, could not be printed.
+    This is for text after the work. The rows and `run.json` are written by then, so a full disk or a closed
+    pipe behind stdout must not make the run fail.
     """
     stream = stream or sys.stdout
     try:
@@ -25,6 +25,6 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 
 def drop(stream: TextIO) -> None:
-    """Let go of what a stream still holds and of all that follows, so that its end does not fail again."""
+    """Discard what a stream still buffers and all later writes, so that closing it can't fail again."""
     with suppress(OSError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

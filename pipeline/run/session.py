@@ -1,9 +1,9 @@
-"""A run from its first check to its summary, whoever carries it out.
+"""A run from its first check to its summary.
 
-`preflight.check` refuses what is wrong, `opened` claims the output and gives what the run needs, and `close`
-writes `run.json` and says how it went. Between the last two the questions are asked: by a graph over archives
-(`run_archives`, `carry_out`), by a worker over a subscription (`worker/run.py`), or by a service to which the
-graph was handed (`submit`).
+First `preflight.check` refuses wrong flags. Then `opened` claims the output directory and returns the run's
+settings. Then the questions are asked: by a Beam graph in this process (`run_archives`, `carry_out`), by a
+worker that reads a subscription (`worker/run.py`), or by a service such as Dataflow (`submit`). At the end
+`close` writes `run.json` and prints the summary.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from groundrows.pipeline.run import (
     accounting,
     preflight,
     progress,
-    standing,
     stopping,
     watching,
     worker_processes,
 )
+from groundrows.pipeline.run.directory_totals import totals_after
 from groundrows.pipeline.run.examples import failure_examples
-from groundrows.pipeline.run.first_records import all_alike, no_references
+from groundrows.pipeline.run.first_records import common_failure, no_references
 from groundrows.pipeline.run.graph import build
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.quantiles import read_quantiles
@@ -46,11 +46,11 @@ from groundrows.transforms.generate.settings import CallSettings
 
 
 def run_archives(options: RunOptions, started: float) -> int:
-    """Ask what the archives of the flags hold; returns the exit code.
+    """Ask the questions in the archives that the flags name; return the exit code.
 
     Args:
         options: The flags, with archives as the source.
-        started: When the command was started, on the monotonic clock.
+        started: When the command was started, in seconds on the monotonic clock.
 
     Raises:
         UsageError: Something is wrong with the flags; nothing was called.
@@ -60,7 +60,7 @@ def run_archives(options: RunOptions, started: float) -> int:
     if not options.quiet:
         notes = [
             *run.source.notes(),
-            all_alike(run.source.items(), run.records),
+            common_failure(run.source.items(), run.records),
             no_references(run.source.items(), run.records),
         ]
         for note in filter(None, notes):
@@ -69,11 +69,11 @@ def run_archives(options: RunOptions, started: float) -> int:
 
 
 def carry_out(run: Intended, also: Mapping[str, Any] | None = None) -> int:
-    """Ask what the archives of a checked run hold, write the rows and the summary; returns the exit code.
+    """Ask the questions of a run, write the rows and the summary; return the exit code.
 
     Args:
-        run: The run; `preflight.check` found nothing wrong with it.
-        also: What the summary says beside the run's own figures.
+        run: The run, which `preflight.check` has accepted.
+        also: More entries for the summary.
 
     Raises:
         UsageError: The output could not be claimed; nothing was called.
@@ -83,12 +83,12 @@ def carry_out(run: Intended, also: Mapping[str, Any] | None = None) -> int:
             try:
                 result = _execute(run, settings)
             except Exception:
-                # What it held is gone, files under way too: whatever failed, this is why.
+                # When the directory was taken away, that is the cause of any other error.
                 if not watch.look():
                     raise
         if watch.lost is not None:
             output.halt(settings.output)
-            return told(watch.lost, 1)
+            return report_complaint(watch.lost, 1)
         ended = Ended(
             accounting.counters_of(result),
             read_quantiles(settings.output),
@@ -99,7 +99,7 @@ def carry_out(run: Intended, also: Mapping[str, Any] | None = None) -> int:
 
 
 def submit(options: RunOptions) -> Any:
-    """Hand a run to a service that carries it out, and return at once what its runner gave.
+    """Submit a run to a service that does the work, and return the runner's result at once.
 
     Raises:
         UsageError: Something is wrong with the flags; nothing was submitted.
@@ -116,9 +116,9 @@ def submit(options: RunOptions) -> Any:
 
 @contextmanager
 def opened(run: Intended) -> Iterator[RunSettings]:
-    """What a checked run's graph is built from, while the output directory is claimed.
+    """Claim the output directory, and yield the settings that the run's graph is built from.
 
-    All that may be refused is refused before this: claiming the directory may remove rows.
+    Call `preflight.check` before: claiming the directory may remove rows, so every refusal must come first.
 
     Raises:
         UsageError: The directory can't be claimed, or the run's own emulator does not start.
@@ -128,12 +128,12 @@ def opened(run: Intended) -> Iterator[RunSettings]:
         endpoint = options.endpoint or own_emulator(options, stack)
         where = stack.enter_context(_claimed(run))
         source = run.settled_source(where)
-        # A worker leaves out what was answered here before only on request: reading it takes the longer the
-        # longer a worker has lived, and a message that comes again is answered from the ledger.
+        # A worker reads the earlier answers of its directory only with --append. A long-lived worker has so
+        # many of them that reading takes long, and the ledger answers a repeated message anyway.
         known = replace(where, kept_files=()) if run.kind is Kind.WORKER and not options.append else where
         calls = call_settings(options, endpoint, known, run.pacing, run.ledger)
         _forget_claims(calls)
-        # A worker's graph reads batches, which have an end, and the worker publishes their rows.
+        # A worker's graph reads one batch after another, and each batch ends.
         stream = None if source.bounded or run.kind is Kind.WORKER else stream_files_of(options)
         spread = run.processes != 1
         yield settings_of(options, run.records, calls, where, source, spread=spread, stream=stream)
@@ -144,13 +144,13 @@ def _claimed(run: Intended) -> AbstractContextManager[output.Output]:
     if run.kind is Kind.WORKER:
         return worker_directory.claimed(options.output, append=options.append)
     if options.is_stream:
-        # A stream has no end at which it could say that it has finished, and no row there is in its way.
+        # A stream never ends, so it never releases a claim, and earlier rows in the directory don't matter.
         return nullcontext(output.new(options.output))
     return output.claimed(options.output, overwrite=options.overwrite, append=options.append)
 
 
 def own_emulator(options: RunOptions, stack: ExitStack) -> Endpoint:
-    """Start an emulator that lives as long as `stack` is open.
+    """Start an emulator of the service in a process of its own; it ends when `stack` is closed.
 
     Raises:
         UsageError: It does not start.
@@ -164,7 +164,7 @@ def own_emulator(options: RunOptions, stack: ExitStack) -> Endpoint:
 
 
 def _forget_claims(calls: CallSettings) -> None:
-    """Let a run that is taken up ask again what it had not finished."""
+    """Remove the claims that an interrupted run left in the ledger, so that its questions are asked again."""
     with closing(preflight.opened(calls.ledger)) as ledger:
         ledger.forget_claims(calls.run_id)
 
@@ -190,9 +190,9 @@ def _execute(run: Intended, settings: RunSettings) -> Any:
 
 
 def _stopped(calls: CallSettings) -> str:
-    """What to say of a run that a signal has stopped."""
+    """Return the sentence for a run that a signal has stopped."""
     stored = shared.stored(calls.method)
-    if stored is None:  # it had not begun, or other processes do the work
+    if stored is None:  # the run had not begun, or other processes do the work
         return stopping.SENTENCE
     return stopping.NOTHING_STORED if calls.ledger == "none" else stopping.STORED.format(stored=stored)
 
@@ -206,15 +206,14 @@ def _count(source: Source) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a run has done, and what ended it.
+    """What a run did, and what ended it.
 
     Attributes:
-        counters: What its steps counted, by (namespace, name).
-        quantiles: Of its answers, by measure.
-        on_disk: Rows of its files, by table; None where they were compared before.
-        also: What the summary says beside.
-        early: What ended it before its source did, as a sentence for people, and the exit code of that;
-            None where nothing did.
+        counters: The counters of its steps, by (namespace, name).
+        quantiles: Quantiles of its answers, by measure.
+        on_disk: Number of rows in its files, by table. None when they were compared with the counters before.
+        also: More entries for the summary.
+        early: The sentence and the exit code of what ended the run before the end of its source, or None.
     """
 
     counters: Mapping[tuple[str, str], int]
@@ -225,17 +224,17 @@ class Ended:
 
 
 def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
-    """Write `run.json`, tidy up, and say how the run went; returns the exit code."""
+    """Write `run.json`, tidy up, and print the summary; return the exit code."""
     options, where = run.options, settings.output
     account = accounting.account(ended.counters, settings.calls.method)
     balanced = account.balanced and ended.on_disk in (None, dict(account.rows))
     if account.records_read == 0 and where.kept_files and output.finish_unchanged(where):
         if not options.quiet:
             say(nothing_done(where.path, ended.also))
-        return told(*_verdict(run, settings, ended, account, balanced=balanced))
+        return report_complaint(*_verdict(run, settings, ended, account, balanced=balanced))
     if balanced and account.halted and _goes_on(run):
         output.halt(where)
-        return told(_halted(account), 1)
+        return report_complaint(_halted(account), 1)
     sinks.ensure_every_table(where)
     summary = run_json(
         account,
@@ -246,22 +245,23 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
         started_at=where.started_at.isoformat(),
         wall_seconds=time.monotonic() - run.started,
     )
-    # Reading the rows takes the longer the longer a worker has lived, and whoever ended it waits.
+    # A long-lived worker has so many rows that reading them would delay its end.
     is_worker = run.kind is Kind.WORKER
-    summary["directory"] = asdict(standing.after(where, account, rows_are_many=is_worker))
+    summary["directory"] = asdict(totals_after(where, account, rows_are_many=is_worker))
     summary.update(ended.also)
     output.finish(where, summary, again=is_worker)
     if not options.quiet:
         counts = {**account.checks.failures_by_code, **account.failures_by_code}
         say(for_people(summary, where.path, failure_examples(where, counts)))
-    return told(*_verdict(run, settings, ended, account, balanced=balanced))
+    return report_complaint(*_verdict(run, settings, ended, account, balanced=balanced))
 
 
 def _goes_on(run: Intended) -> bool:
-    """Whether a run whose calling stopped goes on when its command is given again.
+    """Whether the same command can continue a run whose calling stopped.
 
-    A worker's messages come again by themselves. Workers elsewhere would not find what is answered, which is
-    noted in a file on this machine. Checks alone write no answers by which they could be told.
+    A worker need not be continued, because Pub/Sub delivers its messages again. Workers on other machines
+    can't read the list of answered questions, which is a file on this machine. A run in mode `check` writes
+    no answers, so nothing says which of its records are finished.
     """
     return run.kind in (Kind.ARCHIVES, Kind.REPLAY) and is_direct(run.beam_options) and _writes_answers(run)
 
@@ -275,13 +275,13 @@ def _halted(account: accounting.Account) -> str:
     read = f"{account.records_read:,} records"
     so_far = f"{answered:,} of {read} are answered and stay so" if answered else f"none of {read} is answered"
     return (
-        f"The run stopped before its end, and {so_far}; see to what stopped it and run the same command "
-        "again to go on."
+        f"The run stopped before its end, and {so_far}; fix what stopped it and run the same command again "
+        "to continue."
     )
 
 
-def told(complaint: str | None, code: int) -> int:
-    """Tell what there is to complain of; returns the exit code."""
+def report_complaint(complaint: str | None, code: int) -> int:
+    """Print the complaint, if there is one, to stderr; return the exit code."""
     if complaint is not None:
         say(complaint, sys.stderr)
     return code
@@ -290,12 +290,12 @@ def told(complaint: str | None, code: int) -> int:
 def _verdict(
     run: Intended, settings: RunSettings, ended: Ended, account: accounting.Account, *, balanced: bool
 ) -> tuple[str | None, int]:
-    """What there is to complain of, and the exit code."""
+    """Return the complaint about a run, or None, and the exit code."""
     if ended.early is not None:
         return ended.early
     if balanced and account.halted and run.kind is not Kind.WORKER:
         where = settings.output.table("failures")
-        return f"Calling stopped before the end; what was not asked is in {where}, to be replayed.", 1
+        return f"Calling stopped before the end; replay the questions in {where} that were not asked.", 1
     if not balanced:
         beside = "" if ended.on_disk is None else f" beside rows on disk {dict(ended.on_disk)}"
         return f"The count law does not hold: {account}{beside}; this is a bug, please report it.", 1

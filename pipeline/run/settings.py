@@ -1,8 +1,7 @@
-"""From the flags to the settings that a run's graph is built from.
+"""Makes the settings of a run's graph from the flags.
 
-A run has four parts to settle: how records are read, how the service is called, how rows are made, and where
-rows go. Nothing is called here; what is opened is only read: the request defaults, and with `--append` the
-rows that are there.
+The settings say how records are read, how the service is called, how rows are made, and where rows go. This
+module calls nothing and changes nothing. It reads the request defaults and, with `--append`, earlier rows.
 """
 
 from __future__ import annotations
@@ -40,11 +39,14 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StreamFiles:
-    """How the rows of a stream are cut into files.
+    """How the rows of a stream are divided into files.
+
+    A window is a span of time, such as one minute. A pane is the part of a window's rows that is written
+    together; a window has several panes only when so many rows arrive that one pane is full before its end.
 
     Attributes:
-        window_seconds: How often files are written.
-        shards: How many files a window and table have, as long as no pane is full.
+        window_seconds: Length of a window in seconds.
+        shards: Number of files per table in each pane of a window.
     """
 
     window_seconds: int = 60
@@ -53,12 +55,12 @@ class StreamFiles:
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """BigQuery tables, and the way to them.
+    """The BigQuery tables that rows are written to.
 
     Attributes:
         dataset: `PROJECT.DATASET`.
-        insert: Whether rows are inserted as they come, rather than loaded from files.
-        temp_location: A directory on `gs://` for the files that are loaded, or None for the pipeline's own.
+        insert: True to insert rows as they come; False to load them from files.
+        temp_location: A directory on `gs://` for the files to load, or None for the pipeline's own.
     """
 
     dataset: str
@@ -68,21 +70,21 @@ class Warehouse:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What a graph is built from: everything was checked, and nothing is opened yet.
+    """The settings that a run's graph is built from. They are checked, and nothing is opened yet.
 
     Attributes:
         source: Where the records come from.
         records: How records are read.
-        calls: How to call.
+        calls: How the service is called.
         rows: How rows are made.
-        output: Where they go.
-        spread: Whether several workers share the questions out.
-        stream: How the rows of an unbounded source are cut into files; None where the records of the graph
-            come to an end.
-        failures_topic: The Pub/Sub topic that failures are published to as well, or None.
-        checks: How answers are checked once they are there, or None.
-        citation_threshold: From which score on such a check cites a chunk; None for the service's own.
-        warehouse: The BigQuery tables that rows go to as well, or None.
+        output: Where rows are written.
+        spread: Whether the questions are distributed over several workers.
+        stream: How the rows of an unbounded source are divided into files; None for a bounded source.
+        failures_topic: The Pub/Sub topic that failures are also published to, or None.
+        checks: How the answers are checked (`--check_grounding`), or None when they are not.
+        citation_threshold: The lowest score, from 0 to 1, with which a check cites a chunk; None for the
+            service's default.
+        warehouse: The BigQuery tables that rows are also written to, or None.
     """
 
     source: Source
@@ -102,7 +104,7 @@ class RunSettings:
 
 
 def read_settings(options: RunOptions) -> RecordSettings | CheckSettings:
-    """The settings of the mode: questions to be answered, or answers to be checked.
+    """Return the settings of the run's mode: it asks questions, or it checks given answers.
 
     Raises:
         UsageError: The flags contradict each other, or the defaults can't be used.
@@ -111,7 +113,7 @@ def read_settings(options: RunOptions) -> RecordSettings | CheckSettings:
 
 
 def check_records(options: RunOptions) -> CheckSettings:
-    """The settings for answers that are to be checked.
+    """Return the settings for records that are answers to check.
 
     Raises:
         UsageError: The flags contradict each other.
@@ -129,7 +131,7 @@ def check_records(options: RunOptions) -> CheckSettings:
 
 
 def record_settings(options: RunOptions) -> RecordSettings:
-    """The settings that the flags ask for, request defaults read and checked.
+    """Return the settings for records that are questions. The request defaults are read and checked.
 
     Raises:
         UsageError: The flags contradict each other, or the defaults can't be used.
@@ -163,11 +165,14 @@ def _text(path: str) -> str:
         raise UsageError(f"--request_defaults={path} can't be read: {reason_of(cause_of(error))}.") from None
 
 
-# -- how it is called
+# -- how the service is called
 
 
 def pacing_of(options: RunOptions, beam_options: PipelineOptions) -> tuple[str, int]:
-    """The rate limiter, and over how many shards it shares the limit out."""
+    """Return the rate limiter and its number of shards.
+
+    Each shard keeps an equal part of the limit, so that workers need not talk to each other.
+    """
     one_process = worker_processes(beam_options) == 1 and options.pacing_shards is None
     limiter = options.rate_limiter or ("local" if one_process else "sharded")
     return limiter, _shards(options) if limiter == "sharded" else 1
@@ -178,7 +183,7 @@ def _shards(options: RunOptions) -> int:
     if options.pacing_shards is None:
         shards = shards_needed(limit, options.expected_latency_seconds, options.max_in_flight)
         if not options.quiet:
-            _LOGGER.warning("The calls are shared out over %d shard(s); --pacing_shards sets it.", shards)
+            _LOGGER.warning("The calls are divided over %d shard(s); --pacing_shards sets how many.", shards)
         return shards
     if limit is not None and limit / options.pacing_shards < LEAST_CALLS_A_MINUTE:
         raise UsageError(
@@ -189,18 +194,18 @@ def _shards(options: RunOptions) -> int:
 
 
 def ledger_of(options: RunOptions, beam_options: PipelineOptions) -> str:
-    """The ledger's URI, or `none`.
+    """Return the ledger's URI, or `none`. The ledger is the store of the answers that are paid for.
 
     Raises:
-        UsageError: One is needed and none is named.
+        UsageError: The flags need a ledger and name none.
     """
     if options.ledger is not None:
         return options.ledger
     ledger = output.ledger_in(options.output) if is_direct(beam_options) else None
     if ledger is None and options.share_identical:
         raise UsageError(
-            "--share_identical looks answers up in the ledger, and a run elsewhere has none by default: give "
-            "--ledger=redis://HOST:PORT/DB, or leave it out."
+            "--share_identical looks answers up in the ledger, and a run on other machines has none by "
+            "default: give --ledger=redis://HOST:PORT/DB, or leave out --share_identical."
         )
     return ledger or "none"
 
@@ -208,14 +213,14 @@ def ledger_of(options: RunOptions, beam_options: PipelineOptions) -> str:
 def call_settings(
     options: RunOptions, endpoint: Endpoint, where: output.Output, pacing: tuple[str, int], ledger: str
 ) -> CallSettings:
-    """How a run calls, by the method of its mode.
+    """Return the settings of a run's calls.
 
     Args:
-        options: The flags.
-        endpoint: Where to.
-        where: The output, which names the run.
-        pacing: As from `pacing_of`.
-        ledger: As from `ledger_of`.
+        options: The flags; the mode decides which API method is called.
+        endpoint: The address that is called.
+        where: The output, which has the run's ID and the files of earlier runs.
+        pacing: The result of `pacing_of`.
+        ledger: The result of `ledger_of`.
     """
     limiter, shards = pacing
     return CallSettings(
@@ -245,7 +250,7 @@ def call_settings(
 
 
 def check_settings(options: RunOptions, calls: CallSettings) -> CallSettings | None:
-    """How the answers of a run are checked, at a pace of their own; None when they are not."""
+    """Return the settings of the calls that check answers, or None. They have a rate limit of their own."""
     if not options.check_grounding:
         return None
     if calls.service != DISCOVERY_ENGINE:
@@ -260,7 +265,7 @@ def check_settings(options: RunOptions, calls: CallSettings) -> CallSettings | N
 
 
 def _on_the_checking_service(options: RunOptions, calls: CallSettings) -> CallSettings:
-    """As `calls`, to the service that checks; an emulator serves both on its REST port."""
+    """Return `calls` changed to the service that checks. The emulator serves both on its REST port."""
     access = access_of(DISCOVERY_ENGINE, options.check_location)
     assert access is not None  # the flags were checked
     return replace(
@@ -273,7 +278,7 @@ def _on_the_checking_service(options: RunOptions, calls: CallSettings) -> CallSe
     )
 
 
-# -- the whole
+# -- all settings together
 
 
 def settings_of(
@@ -286,16 +291,16 @@ def settings_of(
     spread: bool = False,
     stream: StreamFiles | None = None,
 ) -> RunSettings:
-    """What the graph of a run is built from.
+    """Put the settings of a run's graph together.
 
     Args:
         options: The flags.
-        records: How records are read, by the flags.
-        calls: How to call, by the flags.
-        where: The output, which names the run.
+        records: How records are read.
+        calls: How the service is called.
+        where: The output, which has the run's ID.
         source: Where the records come from.
-        spread: Whether several workers share the questions out.
-        stream: How rows are cut into files, where the graph's records have no end.
+        spread: Whether the questions are distributed over several workers.
+        stream: How rows are divided into files; None for a bounded source.
     """
     return RunSettings(
         source=source,
@@ -315,11 +320,11 @@ def settings_of(
 def _warehouse(options: RunOptions, where: Output) -> Warehouse | None:
     if options.bigquery_dataset is None:
         return None
-    # What is loaded lies beside the rows, where it is cleared away with the rest.
+    # The files to load lie in the output's staging directory, which the end of the run removes.
     temp_location = where.private(STAGING, "loads") if on_cloud_storage(where.path) else None
     return Warehouse(options.bigquery_dataset, insert=options.is_stream, temp_location=temp_location)
 
 
 def stream_files_of(options: RunOptions) -> StreamFiles:
-    """How the flags want the rows of a stream cut into files."""
+    """Return how the rows of a stream are divided into files."""
     return StreamFiles(round(options.window_seconds), options.output_shards)

@@ -1,4 +1,4 @@
-"""Text of the data as it may be printed: one line, of bounded length, that gives a terminal no orders."""
+"""Makes text from the data safe to print: on one line, of bounded length, without control characters."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ LONGEST = 300
 
 
 def cut(text: str, most: int = LONGEST) -> str:
-    """Text of the data on one line of at most so many characters."""
+    """Return the text on one line, cut to `most` characters, with unprintable characters escaped."""
     line = shown(" ".join(text.split()))
     return line if len(line) <= most else line[:most] + "…"
 
 
 def shown(text: str) -> str:
-    """Text of the data with all that a terminal would obey, or not show, escaped."""
+    """Return the text with unprintable characters, such as a terminal's control sequences, escaped."""
     return escaped(text, lambda character: character.encode("unicode_escape").decode())
 
 
 def escaped(text: str, escape: Callable[[str], str], kept: str = "") -> str:
-    """Text in which `escape` has replaced what can't be printed, but for the characters `kept`."""
+    """Return the text with each unprintable character replaced by `escape`, except the characters `kept`."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in kept else escape(each) for each in text)

@@ -1,7 +1,8 @@
-"""Ctrl-C, SIGTERM, and SIGHUP as of a terminal that closes: the work ends in order, and goes on another time.
+"""Handles signals: Ctrl-C, SIGTERM, and the SIGHUP of a terminal that closes.
 
-Calls that are out are paid for, so their answers are waited for, unless a second signal says not to. A worker
-also finishes and acknowledges the messages that it has begun with (`noted`).
+The first signal ends the work in order, and the same command can continue it later. Calls in flight are paid
+for, so the process waits for their answers. A worker also finishes and acknowledges the messages that it has
+begun (`noted`). A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-SENTENCE = "Stopped; the same command run again takes it up where it is."
+SENTENCE = "Stopped; run the same command again to continue."
 STORED = (
     "Stopped with {stored:,} new answers stored; the same command run again asks only what has no stored "
     "answer yet."
@@ -21,11 +22,13 @@ STORED = (
 NOTHING_STORED = (
     "Stopped; there is no ledger that stores answers, so the same command run again asks them all."
 )
-WAITING = "Stopping when the calls that are out have ended, {calls} now; a second signal stops at once."
+WAITING = "Stopping when the calls in flight have ended, {calls} now; a second signal stops at once."
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-WORKER_STOPPING = "Stopping: what has begun is finished and acknowledged; a second signal ends it at once."
-WORKER_ENDED = "Ended at once; what was not acknowledged comes again."
-# What a stopped command says at the end.
+WORKER_STOPPING = (
+    "Stopping: the messages in progress are finished and acknowledged first; a second signal stops at once."
+)
+WORKER_ENDED = "Stopped at once; Pub/Sub delivers the unacknowledged messages again."
+# The sentence that a stopped command prints at the end. A list, so that the signal's handler sees changes.
 _said = [SENTENCE]
 _stop_calling: list[Callable[[], int]] = []
 
@@ -35,7 +38,8 @@ def watched() -> Iterator[list[int]]:
     """Raise KeyboardInterrupt in the main thread on any signal; a second one ends the process at once.
 
     Yields:
-        The signals that came: what arrives at the top may be the runner's copy of the interrupt.
+        The signals that came. They show that an interrupt ended the block even when the runner raises a
+        different exception for it.
     """
     came: list[int] = []
     _said[0] = SENTENCE
@@ -55,7 +59,7 @@ def watched() -> Iterator[list[int]]:
 
 @contextmanager
 def noted() -> Iterator[list[int]]:
-    """Note the first signal instead of raising anything; a second one ends the process on the spot.
+    """Note the first signal without raising an exception; a second one ends the process at once.
 
     Yields:
         The signals that came.
@@ -73,16 +77,16 @@ def noted() -> Iterator[list[int]]:
 
 
 def _tell(sentence: str) -> None:
-    """Say something in a signal's handler; the terminal may be what has gone."""
+    """Print a sentence from a signal's handler, unless the terminal has closed."""
     with suppress(OSError):
         os.write(2, f"{sentence}\n".encode())
 
 
 @contextmanager
 def handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Give the signals to `handler` as long as the block lasts; only the main thread can.
+    """Call `handler` for the signals while the block runs. Does nothing outside the main thread.
 
-    A signal that whoever started us has set to be ignored, as nohup and a shell's & do, stays so.
+    A signal that the parent process set to be ignored, as `nohup` and a shell's `&` do, stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -102,12 +106,13 @@ def handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
 def stopped_first(
     stop_calling: Callable[[], int], sentence: Callable[[], str] = lambda: SENTENCE
 ) -> Iterator[None]:
-    """Have a signal stop the calling before it interrupts anything, as long as the block lasts.
+    """While the block runs, let a signal stop the calling before it interrupts the block.
 
     Args:
-        stop_calling: Called from the signal's handler; it lets no more calls out, and returns for how many
-            the end of the work will wait.
-        sentence: What to say in the end of what was interrupted; called once nothing goes on any more.
+        stop_calling: Prevents new calls, and returns the number of calls in flight. The signal's handler
+            calls it.
+        sentence: Returns the sentence to print about the interrupted block. It is called after the work has
+            ended.
     """
     _stop_calling.append(stop_calling)
     try:
@@ -120,5 +125,5 @@ def stopped_first(
 
 
 def said() -> str:
-    """What became of a command that a signal stopped."""
+    """Return the sentence to print about a command that a signal stopped."""
     return _said[0]

@@ -1,4 +1,4 @@
-"""A finished run in figures: `run.json`, and the same for people."""
+"""The summary of a finished run: `run.json` for programs, and a few lines for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from groundrows.pipeline.run.accounting import Account
 from groundrows.pipeline.run.examples import Example
 from groundrows.schemas.codes import EMPTY_ANSWER, INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
 
-# Failures that the same record need not meet again.
+# Failures that may not occur again when the same record is asked again.
 WORTH_REPLAYING = RETRYABLE_CODES | {EMPTY_ANSWER, NOT_ATTEMPTED, INTERNAL_ERROR}
 
 
@@ -27,7 +27,7 @@ def run_json(
     started_at: str,
     wall_seconds: float,
 ) -> dict[str, Any]:
-    """What `run.json` says."""
+    """Return the content of `run.json`."""
     limit = options.requests_per_minute
     minutes = wall_seconds / 60
     return {
@@ -56,14 +56,14 @@ def run_json(
 
 
 def for_people(summary: Mapping[str, Any], output: str, examples: Sequence[Example] = ()) -> str:
-    """The summary as a few lines.
+    """Return the summary as a few lines of text.
 
     Args:
-        summary: What `run.json` says.
-        output: The directory as given.
-        examples: A failure for each of some codes.
+        summary: The content of `run.json`.
+        output: The output directory, as the user gave it.
+        examples: Example failures, at most one for each code.
     """
-    output = output.encode("utf-8", "backslashreplace").decode()  # a terminal takes no broken names
+    output = output.encode("utf-8", "backslashreplace").decode()  # a name that is not UTF-8 can't be printed
     failures = _by_code(summary["failures_by_code"])
     lines = [
         f"{summary['records_read']:,} records read = {summary['answered']:,} answered"
@@ -115,17 +115,17 @@ def for_people(summary: Mapping[str, Any], output: str, examples: Sequence[Examp
     if codes & WORTH_REPLAYING:
         lines.append(
             f"to ask the failed ones again: groundrows replay {_flag('failures', output)} "
-            f"{_flag('output', output)} --append, with the other flags of this run but --input"
+            f"{_flag('output', output)} --append, and the other flags of this run except --input"
         )
     lines.append(f"to look at them: groundrows report {shlex.quote(output)}")
     return "\n".join(lines)
 
 
 def nothing_done(output: str, also: Mapping[str, Any]) -> str:
-    """What to say of a run that read no record, in a directory in which another one had finished."""
+    """Return the summary of a run that read no record, in a directory with the rows of earlier runs."""
     output = output.encode("utf-8", "backslashreplace").decode()
     lines = [_replayed(also["replay"])] if "replay" in also else []
-    return "\n".join([*lines, f"There was nothing to ask, so {output} is as it was, run.json included."])
+    return "\n".join([*lines, f"There was nothing to ask, so {output} and its run.json are unchanged."])
 
 
 def _by_code(failures: Mapping[str, int]) -> str:

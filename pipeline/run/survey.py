@@ -1,4 +1,7 @@
-"""What an archive would ask: read as a run reads it, with nothing called."""
+"""For `groundrows plan`: counts what a run over an archive would ask, without making a call.
+
+It reads the archive in the same way as a run does.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ PROMPTS_KEPT = 3
 
 @dataclass(slots=True)
 class Reason:
-    """Why records are invalid: how many, and the first of them."""
+    """A reason for which records are invalid: their number, and the first one."""
 
     stage: str
     code: str
@@ -37,24 +40,28 @@ class Reason:
 
 @dataclass(slots=True)
 class Survey:
-    """What was found; every record is invalid, a duplicate, already answered, or a question.
+    """What was counted. Every record is invalid, a duplicate, already answered, or a question.
+
+    A question has one turn, or several when it is a conversation. Each turn needs one answer.
 
     Attributes:
-        records: Records read.
-        reasons: Why the invalid ones are, by stage and code.
-        duplicates: Records that an earlier one asks already.
-        already_answered: Questions whose answers the output holds (`--append`).
-        questions: Questions that are left.
-        turns: Their turns.
-        stored_turns: Those of them that the ledger holds: of each conversation up to the first missing one.
-        shared_turns: Those that another question's equal request answers (`--share_identical`).
-        calls: Requests that must be sent, each once.
-        most_calls: Those of the longest conversation, which leave one after another.
-        checks: Checks of answers that must be sent at most: one for each answer to come, which mostly has one
-            candidate, and those of stored answers that the ledger does not hold as well.
-        characters: Text in those requests, the history of later turns included as far as it is known.
-        largest_bytes: Size of the largest of those requests, 0 when there is none.
-        largest_origin: Where its record is from.
+        records: Number of records read.
+        reasons: Why records are invalid, by stage and code.
+        duplicates: Number of records that repeat an earlier record.
+        already_answered: Number of questions whose answers the output has (`--append`).
+        questions: Number of questions left to ask.
+        turns: Number of turns in these questions.
+        stored_turns: Number of these turns whose answers are in the ledger. A conversation is counted up to
+            its first turn that has no stored answer.
+        shared_turns: Number of turns that an equal request of another question answers (`--share_identical`).
+        calls: Number of calls to make, without retries.
+        most_calls: Number of calls in the longest conversation, which are made one after another.
+        checks: Largest number of checks to make: one for each new answer (most answers have one candidate),
+            and one for each stored answer whose check is not stored.
+        characters: Number of characters in the requests, with as much of the history of later turns as is
+            known now.
+        largest_bytes: Size of the largest request in bytes; 0 when there is none.
+        largest_origin: Where the record of the largest request comes from.
         prompts: The turns of the first questions.
     """
 
@@ -76,21 +83,21 @@ class Survey:
 
     @property
     def invalid(self) -> int:
-        """Records that can't be asked."""
+        """The number of records that can't be asked."""
         return sum(reason.count for reason in self.reasons.values())
 
 
 class Surveyor:
-    """Takes records in; `found` says what they come to.
+    """Reads records and counts them in `found`.
 
     Args:
         records: How records are read.
-        calls: How a run would call; of it only counts what makes requests and their names.
-        ledger: What is stored already.
-        scratch: An empty ledger to note in what was seen: kept on disk, it keeps memory bounded.
-        answered: Turns whose rows are there already, or None.
-        checks: How answers are checked, or None where they are not.
-        citation_threshold: From which score on such a check cites a chunk; None for the service's own.
+        calls: The settings of the run's calls; only those that form requests and their keys are used.
+        ledger: The store of earlier answers.
+        scratch: An empty ledger for the keys that were seen. It may be on disk, which keeps memory bounded.
+        answered: The turns that have rows in the output, or None.
+        checks: How answers are checked, or None when they are not.
+        citation_threshold: The lowest score with which a check cites a chunk; None for the service's default.
     """
 
     def __init__(
@@ -113,7 +120,7 @@ class Surveyor:
         self._answered = answered
 
     def read(self, items: Iterable[Item]) -> None:
-        """Take in everything, a batch of the run's own size at a time."""
+        """Read all records, in batches of the size that a run uses."""
         rest = iter(items)
         while batch := list(islice(rest, self._calls.batch_size)):
             questions = []
@@ -180,7 +187,7 @@ class Surveyor:
             found.most_calls = max(found.most_calls, calls)
 
     def _count_stored_checks(self, jobs: Sequence[Job], settings: CallSettings) -> None:
-        """Count the checks of answers that are stored, unless they are stored themselves."""
+        """Count the checks of stored answers, except checks that are stored, too."""
         outcomes = [outcome_of(job, job.answers, None, (), 0) for job in jobs]
         checks = [
             next_job(None, check, (), {}, settings)
@@ -190,11 +197,11 @@ class Surveyor:
         ]
         missing, _ = look_up(stored_in(self._ledger), checks, settings)
         claims = {job.key: job.question.question_id for job in missing}
-        holders = self._scratch.claim("checks", claims)  # equal ones are asked once, under --share_identical
+        holders = self._scratch.claim("checks", claims)  # with --share_identical, equal checks are sent once
         self.found.checks += sum(holders[key] == answer_id for key, answer_id in claims.items())
 
     def _shared(self, asked: Sequence[tuple[Job, list[bytes]]]) -> frozenset[tuple[str, int]]:
-        """The requests, by origin and place, that another record was first to need."""
+        """Return the requests, by origin and turn, that an earlier record needs, too."""
         keys = {
             (job.question.origin, turn): entry_key("", len(job.answers) + turn, _name(job, request))
             for job, requests in asked
@@ -219,7 +226,7 @@ def _name(job: Job, request: bytes) -> bytes:
 
 
 def requests_left(job: Job, location: str) -> Iterator[bytes]:
-    """The requests that a job still needs, in order, with nothing in the place of answers to come."""
+    """Yield the requests that a job still needs, in order. Answers that are not known yet are left empty."""
     yield job.request
     said = [answer_text(answer) for answer in job.answers]
     for _ in range(len(job.answers) + 1, len(job.question.turns)):

@@ -1,6 +1,6 @@
-"""An output directory that is taken away while a run writes to it.
+"""Notices that somebody removes the output directory while a run writes to it.
 
-It is noticed at once, or the rest would be paid for into files that have no name any more.
+Without this, the run would go on paying for answers and would write them into files that are deleted.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ LOOK_SECONDS = 0.1
 
 
 class Watch:
-    """Whether a local directory is still the one that the run has claimed.
+    """Checks that a local directory is still the one that the run claimed.
 
     Attributes:
-        lost: Why it is not, as a sentence; None while it is.
+        lost: A sentence about the lost directory; None while it is there.
     """
 
     def __init__(self, where: Output) -> None:
@@ -31,27 +31,27 @@ class Watch:
         self.lost: str | None = None
 
     def look(self) -> bool:
-        """Look again; returns whether it is lost."""
+        """Look at the directory now; return whether it is lost."""
         if self.lost is None and self._claimed is not None and _identity(self._lock) != self._claimed:
             self.lost = (
-                f"--output={self._path} was taken away while the run wrote to it, and what it held is lost; "
-                "run the same command again to ask what has no answer there."
+                f"--output={self._path} was removed while the run wrote to it, and its content is lost; run "
+                "the same command again to ask the questions that have no answer there."
             )
         return self.lost is not None
 
 
 @contextmanager
 def watched(where: Output) -> Iterator[Watch]:
-    """Stop the calling of this process when the directory is taken away, as long as the block lasts."""
+    """While the block runs, stop this process's calls when the directory is removed."""
     watch = Watch(where)
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(LOOK_SECONDS):
-            # Again and again, since an engine may be made later.
+            # Repeated, because an engine may be created after the directory was lost.
             if watch.look():
-                with suppress(RuntimeError):  # of one that has closed at this moment
-                    shared.halt_calling(f"Calling stopped: --output={where.path} is not there any more.")
+                with suppress(RuntimeError):  # an engine that has just closed raises it
+                    shared.halt_calling(f"Calling stopped: --output={where.path} does not exist any more.")
 
     thread = threading.Thread(target=look, name="groundrows-watch", daemon=True)
     thread.start()

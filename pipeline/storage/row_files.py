@@ -102,7 +102,7 @@ def columns_of(table: str, *names: str, missing: Mapping[str, Any] | None = None
     return {"type": "record", "name": schema["name"], "fields": fields}
 
 
-UNREADABLE = "The rows of {path} can't be read: {reason}; mend the file or take it away."
+UNREADABLE = "The rows of {path} can't be read: {reason}; repair the file or move it away."
 """The sentence about a file of rows that can't be read."""
 
 

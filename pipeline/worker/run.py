@@ -68,7 +68,7 @@ def run_worker(options: RunOptions, started: float) -> int:
                     raise
         if watch.lost is not None:
             worker_directory.renew(settings.output)
-            return session.told(watch.lost, 1)
+            return session.report_complaint(watch.lost, 1)
         return session.close(run, settings, _ended(worker, ended_by, engines, options))
 
 

@@ -166,7 +166,7 @@ def test_a_disk_that_fills_up_ends_a_run_in_one_sentence_and_it_goes_on_from_the
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert is_one_sentence(done.stderr), done.stderr
-    assert "at step 'Write/Write': [Errno 27] File too large; see to that" in done.stderr
+    assert "at step 'Write/Write': [Errno 27] File too large; fix that" in done.stderr
     assert list((tmp_path / "out").glob("*/*.avro")) == []
     assert not (tmp_path / "out" / "run.json").exists()
     run_id = json.loads((tmp_path / "out" / ".run.json").read_text())["run_id"]

@@ -229,5 +229,5 @@ def test_a_second_signal_waits_for_nothing(pubsub, tmp_path):
         finally:
             child.kill()
             child.wait()
-    assert "comes again" in said(output)
+    assert "delivers the unacknowledged messages again" in said(output)
     assert not (output / "run.json").exists()

@@ -298,7 +298,7 @@ def test_files_that_are_broken_are_named(here, tmp_path):
         (whole / "run.json").write_bytes(data)
         said = fails(whole)
         assert f"{whole}/run.json can't be read" in said
-        assert "take it away" in said
+        assert "move it away" in said
     assert list(files_below(here)) == []
 
 

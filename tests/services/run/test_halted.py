@@ -252,7 +252,7 @@ def test_an_output_directory_that_is_taken_away_ends_the_run(
         result = groundrows("run", *flags)
     assert stopped == [1]
     assert result.code == 1
-    assert f"--output={out} was taken away while the run wrote to it" in result.err
+    assert f"--output={out} was removed while the run wrote to it" in result.err
     assert is_one_sentence(result.err.splitlines()[-1])
     asked = len(prompts_of(calls))
     assert asked < COUNT // 2

@@ -46,12 +46,12 @@ def setup() -> None:
 
 
 WORDS = [
-    (no_file, "[Errno 2] No such file or directory: '/nowhere/at all'; see to that and run the same command"),
-    (disk_full, "[Errno 28] No space left on device; see to that and run the same command again"),
-    (bad_row, "answers.latency_ms must be a number, not text; GROUNDROWS_TRACEBACK=1"),
-    (bug, r"KeyError: 'a\nb'; GROUNDROWS_TRACEBACK=1"),
-    (bug_while_handling, "IndexError: list index out of range; GROUNDROWS_TRACEBACK=1"),
-    (speechless, "ValueError; GROUNDROWS_TRACEBACK=1"),
+    (no_file, "[Errno 2] No such file or directory: '/nowhere/at all'; fix that and run the same command"),
+    (disk_full, "[Errno 28] No space left on device; fix that and run the same command again"),
+    (bad_row, "answers.latency_ms must be a number, not text; please report it"),
+    (bug, r"KeyError: 'a\nb'; please report it"),
+    (bug_while_handling, "IndexError: list index out of range; please report it"),
+    (speechless, "ValueError; please report it"),
     (ledger, "The ledger l is gone; name another with --ledger."),
     (setup, "Credentials are missing; get some."),
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from groundrows.pipeline.run.first_records import all_alike, no_references
+from groundrows.pipeline.run.first_records import common_failure, no_references
 from groundrows.pipeline.sources.archive_source import Archives
 from groundrows.pipeline.sources.archives import Archive, find_archives
 from groundrows.pipeline.sources.formats.items import Item
@@ -26,7 +26,7 @@ def items(archives: Sequence[Archive]) -> Iterator[Item]:
 
 def said(tmp_path: Path, records: list[object], settings: RecordSettings | None = None) -> str | None:
     write_lines(tmp_path / "a.jsonl", records)
-    found = all_alike(items(find_archives([str(tmp_path / "*.jsonl")])), settings or RecordSettings())
+    found = common_failure(items(find_archives([str(tmp_path / "*.jsonl")])), settings or RecordSettings())
     assert found is None or is_one_sentence(found)
     return found
 
@@ -50,7 +50,7 @@ def test_two_reasons_are_for_the_summary(tmp_path: Path) -> None:
 
 def test_the_columns_of_a_csv_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("No;Frage;Team\n" + "1;Warum?;Kunst\n" * 120)
-    found = all_alike(
+    found = common_failure(
         items(find_archives([str(tmp_path / "a.csv")])), RecordSettings(question_field="frage_text")
     )
     assert found is not None
@@ -66,10 +66,10 @@ def test_over_several_files(tmp_path: Path) -> None:
 def test_a_limit_of_few_records_is_told_too_and_a_handful_is_not(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", [BAD] * 200)
     archives = find_archives([str(tmp_path / "a.jsonl")])
-    found = all_alike(items(limited(archives, 20)), RecordSettings())
+    found = common_failure(items(limited(archives, 20)), RecordSettings())
     assert found is not None
     assert found.startswith("The first 20 records all fail")
-    assert all_alike(items(limited(archives, 9)), RecordSettings()) is None
+    assert common_failure(items(limited(archives, 9)), RecordSettings()) is None
     assert said(tmp_path, []) is None
 
 

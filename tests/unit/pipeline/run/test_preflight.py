@@ -65,7 +65,7 @@ def test_what_only_this_machine_has_is_refused_on_dataflow(monkeypatch, flags, n
 
 def test_a_directory_that_another_job_may_be_writing_to(monkeypatch):
     monkeypatch.setattr(output, "is_under_way", lambda _: True)
-    with pytest.raises(UsageError, match="may still be at work") as refused:
+    with pytest.raises(UsageError, match="may still be running") as refused:
         preflight.check_dataflow(intended(ELSEWHERE))
     assert is_one_sentence(str(refused.value))
     preflight.check_dataflow(intended([*ELSEWHERE, "--overwrite"]))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from groundrows.pipeline.run import progress
-from groundrows.pipeline.run.progress import Meter, Sight, shown, sight
+from groundrows.pipeline.run.progress import Meter, Snapshot, shown, snapshot
 from groundrows.transforms.counters import TALLY
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.calling.basket import Basket
@@ -21,8 +21,8 @@ from groundrows.transforms.generate.pacing.open import open_pacer
 from tests.support.engines import HandClient, make_question, make_settings, response
 
 
-def seen(done: int, failed: int = 0, in_flight: int = 0, retrying: int = 0) -> Sight:
-    return Sight(done, failed, in_flight, retrying)
+def seen(done: int, failed: int = 0, in_flight: int = 0, retrying: int = 0) -> Snapshot:
+    return Snapshot(done, failed, in_flight, retrying)
 
 
 def test_a_line() -> None:
@@ -37,11 +37,11 @@ def test_a_line() -> None:
 
 def test_a_line_of_a_run_with_a_limit_and_a_budget() -> None:
     meter = Meter(0.0)
-    sights = Sight(30, 0, 8, 0, calls=40, throttled_seconds=0.9, limit=300.0, budget=1_000)
-    assert meter.line(10.0, sights, None) == (
+    snapshots = Snapshot(30, 0, 8, 0, calls=40, throttled_seconds=0.9, limit=300.0, budget=1_000)
+    assert meter.line(10.0, snapshots, None) == (
         "30 done · 0 failed · 8 in flight · 3.0/s · 240 of 300 calls/min · 40 of 1,000 calls spent"
     )
-    throttled = Sight(60, 0, 8, 0, calls=90, throttled_seconds=61.2, limit=1_500.0, budget=1_000)
+    throttled = Snapshot(60, 0, 8, 0, calls=90, throttled_seconds=61.2, limit=1_500.0, budget=1_000)
     assert "300 of 1,500 calls/min · 1 min 01 s throttled · 90 of 1,000" in meter.line(20.0, throttled, None)
 
 
@@ -88,7 +88,7 @@ def test_engines_that_are_gone_make_no_negative_rate() -> None:
 
 def test_what_can_be_seen_of_the_engines_of_this_process() -> None:
     broken = TALLY.broken  # by other tests of this process
-    assert sight(broken) == seen(0)
+    assert snapshot(broken) == seen(0)
     asked, go_on = threading.Event(), threading.Event()
 
     async def wait(prompt: str, nth: int) -> bytes:
@@ -107,13 +107,13 @@ def test_what_can_be_seen_of_the_engines_of_this_process() -> None:
         basket = Basket()
         engine.submit([(0, make_question("Why?"))], basket)
         assert asked.wait(20)
-        assert sight(broken) == Sight(0, 0, 1, 0, calls=1)
+        assert snapshot(broken) == Snapshot(0, 0, 1, 0, calls=1)
         go_on.set()
         list(basket.drain())
-        assert sight(broken) == Sight(1, 0, 0, 0, calls=1)
+        assert snapshot(broken) == Snapshot(1, 0, 0, 0, calls=1)
     finally:
         shared.release(engine)
-    assert sight(broken) == seen(0)
+    assert snapshot(broken) == seen(0)
 
 
 class Stream(io.StringIO):
@@ -280,11 +280,11 @@ def test_a_display_that_fails_does_not_end_the_run(terminal: bool) -> None:
 def test_a_sight_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = threading.Event()
 
-    def failing(_: int) -> Sight:
+    def failing(_: int) -> Snapshot:
         tried.set()
         raise RuntimeError
 
-    monkeypatch.setattr(progress, "sight", failing)
+    monkeypatch.setattr(progress, "snapshot", failing)
     with no_thread_fails(), shown(lambda: 7, Stream(terminal=False)):
         assert tried.wait(20)
 

@@ -135,8 +135,8 @@ def test_for_people() -> None:
         "failures: 100 INVALID_ARGUMENT, 200 UNAVAILABLE",
         "latency: 810 ms median, 2000 ms p95, 5000 ms at most",
         "rows in out: 12,000 answers, 30,000 support_chunks, 20,000 claim_supports, 300 failures",
-        "to ask the failed ones again: groundrows replay --failures=out --output=out --append, with the "
-        "other flags of this run but --input",
+        "to ask the failed ones again: groundrows replay --failures=out --output=out --append, and the "
+        "other flags of this run except --input",
         "to look at them: groundrows report out",
     ]
 
@@ -155,7 +155,7 @@ def test_after_several_runs_the_directory_is_summed_up() -> None:
 def test_where_there_was_nothing_to_ask(replay: bool) -> None:
     found = {"found": 2, "replayed": 0, "left_out": {"older": 0, "not_asked_for": 2}}
     said = nothing_done("out", {"replay": found} if replay else {}).splitlines()
-    assert said[-1] == "There was nothing to ask, so out is as it was, run.json included."
+    assert said[-1] == "There was nothing to ask, so out and its run.json are unchanged."
     assert said[:-1] == (
         ["replay: 2 failures found, 0 of them replayed; left out: 2 not asked for"] if replay else []
     )
@@ -176,7 +176,7 @@ def test_records_that_can_not_be_asked_are_not_worth_a_replay() -> None:
 
 def test_the_command_it_names_can_be_pasted() -> None:
     replay, look = for_people(summary_of(), "my out/[1]'").splitlines()[-2:]
-    words = shlex.split(replay.partition(": ")[2].partition(", with")[0])
+    words = shlex.split(replay.partition(": ")[2].partition(", and")[0])
     assert words == ["groundrows", "replay", "--failures=my out/[1]'", "--output=my out/[1]'", "--append"]
     assert shlex.split(look.partition(": ")[2]) == ["groundrows", "report", "my out/[1]'"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from groundrows.pipeline.run.accounting import Account
-from groundrows.pipeline.run.standing import Standing, after
+from groundrows.pipeline.run.directory_totals import Totals, totals_after
 from groundrows.pipeline.storage import output, summaries
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.errors import UsageError
@@ -21,19 +21,19 @@ EMPTY = Account(0, 0, 0, 0, 0, 0, 0, {}, {}, 0, {})
 LATER, LATEST = NOON + timedelta(hours=1), NOON + timedelta(hours=2)
 
 
-def standing(directory: Path, rows: Sequence[Row], account: Account | None = None) -> Standing:
+def totals(directory: Path, rows: Sequence[Row], account: Account | None = None) -> Totals:
     """Of a directory that holds these rows, most of them kept ones, when a run ends."""
     kept = []
     for table in ("answers", "failures"):
         path = directory / table / f"{table}.avro"
         kept.append(str(write_rows(path, [row for row in rows if table == row.TABLE], table)))
     where = Output(str(directory), "new", tuple(kept), datetime.now(UTC))
-    return after(where, account or replace(EMPTY, rows={"answers": 1}))
+    return totals_after(where, account or replace(EMPTY, rows={"answers": 1}))
 
 
 def test_the_first_run_alone_needs_no_rows(tmp_path: Path) -> None:
     where = Output(str(tmp_path), "new", (), datetime.now(UTC))
-    assert after(where, replace(EMPTY, answered=5, failed=2)) == Standing(5, 2, 0, 1)
+    assert totals_after(where, replace(EMPTY, answered=5, failed=2)) == Totals(5, 2, 0, 1)
 
 
 def test_a_failure_is_open_until_its_turn_is_answered_later(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_failure_is_open_until_its_turn_is_answered_later(tmp_path: Path) -> N
         answer(question_id="again", answered_at=NOON),
         failure(question_id="again", failed_at=LATER),
     ]
-    assert standing(tmp_path, rows) == Standing(answered=3, failed_open=2, made_good=1, runs=1)
+    assert totals(tmp_path, rows) == Totals(answered=3, failed_open=2, made_good=1, runs=1)
 
 
 def test_a_conversation_is_answered_when_all_of_it_is(tmp_path: Path) -> None:
@@ -54,15 +54,15 @@ def test_a_conversation_is_answered_when_all_of_it_is(tmp_path: Path) -> None:
         answer(question_id="talk", turn_index=0, answered_at=NOON),
         failure(question_id="talk", turn_index=1, failed_at=NOON),
     ]
-    assert standing(tmp_path / "a", begun) == Standing(0, 1, 0, 1)
+    assert totals(tmp_path / "a", begun) == Totals(0, 1, 0, 1)
     further = [
         *begun,
         answer(question_id="talk", turn_index=1, answered_at=LATER),
         failure(question_id="talk", turn_index=2, failed_at=LATER),
     ]
-    assert standing(tmp_path / "b", further) == Standing(0, 1, 0, 1)
+    assert totals(tmp_path / "b", further) == Totals(0, 1, 0, 1)
     whole = [*further, answer(question_id="talk", turn_index=2, answered_at=LATEST)]
-    assert standing(tmp_path / "c", whole) == Standing(1, 0, 1, 1)
+    assert totals(tmp_path / "c", whole) == Totals(1, 0, 1, 1)
 
 
 def test_a_record_that_fails_in_every_run_is_one(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_record_that_fails_in_every_run_is_one(tmp_path: Path) -> None:
         # The same bytes on another line are another record.
         failure(**broken, origin="a.jsonl:8", failed_at=NOON),
     ]
-    assert standing(tmp_path, rows) == Standing(0, 3, 0, 1)
+    assert totals(tmp_path, rows) == Totals(0, 3, 0, 1)
 
 
 def test_candidates_and_repeated_answers_are_one_question(tmp_path: Path) -> None:
@@ -84,17 +84,17 @@ def test_candidates_and_repeated_answers_are_one_question(tmp_path: Path) -> Non
         answer(question_id="q", candidate_index=1),
         answer(question_id="q", answered_at=LATER),
     ]
-    assert standing(tmp_path, rows) == Standing(1, 0, 0, 1)
+    assert totals(tmp_path, rows) == Totals(1, 0, 0, 1)
 
 
 def test_two_questions_under_one_id_are_two(tmp_path: Path) -> None:
     rows = [answer(question_id="q", question="Why?"), answer(question_id="q", question="How?")]
-    assert standing(tmp_path, rows) == Standing(2, 0, 0, 1)
+    assert totals(tmp_path, rows) == Totals(2, 0, 0, 1)
 
 
 def test_a_check_that_failed_is_no_record(tmp_path: Path) -> None:
     rows = [answer(question_id="q"), failure(question_id="q", stage="check", failed_at=LATER)]
-    assert standing(tmp_path, rows) == Standing(1, 0, 0, 1)
+    assert totals(tmp_path, rows) == Totals(1, 0, 0, 1)
 
 
 def before(directory: Path, standing: object) -> Output:
@@ -113,22 +113,22 @@ def test_a_run_that_wrote_no_row_leaves_it_as_it_was(tmp_path: Path) -> None:
     where = before(tmp_path, BEFORE)
     (tmp_path / "answers" / "a.avro").write_bytes(b"not looked at")
     nothing = replace(EMPTY, records_read=10, already_answered=10, rows={"answers": 0})
-    assert after(where, nothing) == Standing(10, 3, 2, 2)
+    assert totals_after(where, nothing) == Totals(10, 3, 2, 2)
 
 
 def test_a_worker_adds_to_what_was_there(tmp_path: Path) -> None:
     account = replace(EMPTY, answered=4, failed=1, rows={"answers": 4, "failures": 1})
-    assert after(before(tmp_path, BEFORE), account, rows_are_many=True) == Standing(14, 4, 2, 2)
+    assert totals_after(before(tmp_path, BEFORE), account, rows_are_many=True) == Totals(14, 4, 2, 2)
 
 
 @pytest.mark.parametrize("said", [None, [], {"answered": 1}, {**BEFORE, "more": 1}], ids=repr)
 def test_what_an_older_summary_does_not_say_is_counted(tmp_path: Path, said: object) -> None:
-    assert after(before(tmp_path, said), EMPTY) == Standing(1, 0, 0, 2)
+    assert totals_after(before(tmp_path, said), EMPTY) == Totals(1, 0, 0, 2)
 
 
 def test_rows_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     where = before(tmp_path, None)
     (tmp_path / "answers" / "a.avro").write_bytes(b"no rows")
     with pytest.raises(UsageError, match=r"answers/a\.avro can't be read"):
-        after(where, EMPTY)
+        totals_after(where, EMPTY)
     assert summaries.count(str(tmp_path)) == 1

@@ -1,4 +1,4 @@
-"""How a directory stands after all its runs: what is answered, what still fails, what was made good."""
+"""Totals of an output directory over all its runs: questions answered, still failed, and made good."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from groundrows.pipeline.storage import summaries
 from groundrows.pipeline.storage.output import Output
 from groundrows.pipeline.storage.row_files import columns_of, readable_rows
 
-# A question fails as itself, wherever it came from; a record that is no question yet fails where it stands.
+# Failures of these stages are matched by the question's ID. A record that failed earlier is no question yet,
+# so its failure is matched by its origin (file and line).
 _OF_QUESTIONS = ("generate", "flatten")
 _FAILED = columns_of("failures", "question_id", "turn_index", "stage", "origin", "failed_at")
 # Files of the first versions have no column `question`.
@@ -53,14 +54,14 @@ SELECT
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A directory as it stands.
+class Totals:
+    """The totals of a directory.
 
     Attributes:
-        answered: Questions all of whose turns are answered.
-        failed_open: Records that failed, and that no later answer made good.
-        made_good: Records that failed and were answered later.
-        runs: Runs that finished there.
+        answered: Number of questions of which every turn is answered.
+        failed_open: Number of records that failed and that no later run answered.
+        made_good: Number of records that failed and that a later run answered.
+        runs: Number of runs that finished in the directory.
     """
 
     answered: int
@@ -69,44 +70,44 @@ class Standing:
     runs: int
 
 
-def after(where: Output, account: Account, *, rows_are_many: bool = False) -> Standing:
-    """How a directory stands when a run is about to finish in it.
+def totals_after(where: Output, account: Account, *, rows_are_many: bool = False) -> Totals:
+    """Return the totals of a directory in which a run is about to finish.
 
-    Where the run wrote the only rows, its account says it. Otherwise the rows of all runs are read.
+    They are the run's own figures when it wrote the only rows. Otherwise the rows of all runs are read.
 
     Args:
         where: The directory, with the run's files under their final names.
         account: What the run did.
-        rows_are_many: Add the run's account to what the run before it left, instead of reading rows: a
-            failure that this run made good then still counts as failed.
+        rows_are_many: Don't read the rows; add the run's figures to the totals of the run before. A failure
+            that this run made good then still counts as failed.
 
     Raises:
         UsageError: A file can't be read.
     """
     runs = summaries.count(where.path) + 1
     if not where.kept_files:
-        return Standing(account.answered, account.failed, 0, runs)
+        return Totals(account.answered, account.failed, 0, runs)
     before = _before(where)
     if before is not None and not any(account.rows.values()):
-        return Standing(before.answered, before.failed_open, before.made_good, runs)
+        return Totals(before.answered, before.failed_open, before.made_good, runs)
     if before is not None and rows_are_many:
-        return Standing(
+        return Totals(
             before.answered + account.answered, before.failed_open + account.failed, before.made_good, runs
         )
     return _of_rows(where, runs)
 
 
-def _before(where: Output) -> Standing | None:
-    """What the last summary says of the directory; None where it says nothing, as in the first versions."""
+def _before(where: Output) -> Totals | None:
+    """Return the totals in the last run's summary, or None when it has none, as in the first versions."""
     said = (summaries.earlier(where.path) or {}).get("directory")
     try:
-        return Standing(**said) if isinstance(said, Mapping) else None
+        return Totals(**said) if isinstance(said, Mapping) else None
     except TypeError:
         return None
 
 
-def _of_rows(where: Output, runs: int) -> Standing:
-    # A file that SQLite removes by itself keeps memory bounded.
+def _of_rows(where: Output, runs: int) -> Totals:
+    # "" makes a temporary file, which keeps memory bounded and which SQLite removes.
     with closing(sqlite3.connect("", isolation_level=None)) as db:
         db.executescript(_TABLES)
         db.execute("BEGIN")
@@ -114,12 +115,12 @@ def _of_rows(where: Output, runs: int) -> Standing:
         db.executemany(_LATEST_ANSWER, _answers(where))
         db.execute(_OPEN)
         answered, failed_open, failed = db.execute(_COUNTS).fetchone()
-        return Standing(answered, failed_open, failed - failed_open, runs)
+        return Totals(answered, failed_open, failed - failed_open, runs)
 
 
 def _failures(where: Output) -> Iterator[tuple[str, str, int, float, bool]]:
     for row in _rows(where, "failures", _FAILED):
-        # A check that failed is no record: its answer is there.
+        # A failed check is not a failed record: the record's answer exists.
         if row["stage"] != "check":
             is_question = row["stage"] in _OF_QUESTIONS
             origin = "" if is_question else row["origin"]
@@ -128,7 +129,7 @@ def _failures(where: Output) -> Iterator[tuple[str, str, int, float, bool]]:
 
 def _answers(where: Output) -> Iterator[tuple[str, int, bytes, float]]:
     for row in _rows(where, "answers", _ANSWERED):
-        # Two questions under one id are two.
+        # Two different questions may have the same ID, so the question's text is part of the key.
         asked = hashlib.blake2b(row["question"].encode("utf-8", "surrogatepass"), digest_size=16).digest()
         yield row["question_id"], row["turn_index"], asked, _seconds(row["answered_at"])
 
