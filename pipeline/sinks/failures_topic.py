@@ -1,4 +1,4 @@
-"""Failures as Pub/Sub messages, for whoever wants to hear of them or to ask them again."""
+"""Publishes failures as Pub/Sub messages. Subscribers can raise alarms or ask the questions again."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from groundrows.schemas.errors import UsageError
 from groundrows.schemas.rows import FailureRow, Row
 from groundrows.schemas.wording import one_line
 
-# A record whose failures come back as questions, through whatever topics, ends here: it is published so often
-# again and no more. A replay takes a record up as often by default.
+# A record's generation is the number of times that it was asked again. A failure of a higher generation is
+# not published, so that a record that always fails does not go round for ever. A replay has the same default.
 MAX_GENERATION = 5
 CHECK_SECONDS = 5.0
 PUBLISH = "pubsub.topics.publish"
 # Pub/Sub's own limits, in bytes.
 MAX_ATTRIBUTE = 1024
 MAX_MESSAGE = 10_000_000
-# For attributes and framing beside the data.
+# Bytes left free in a message for its attributes and framing.
 _ROOM = 16 * (256 + MAX_ATTRIBUTE)
 
 
 def failure_message(row: FailureRow) -> PubsubMessage:
-    """The message that tells of a failure: the record's bytes, with the reason in the attributes.
+    """Return the message of a failure: the record's bytes as data, and the reason in the attributes.
 
-    `generation` says how often the record had been asked again before this failure, and `history` holds a
-    line for each of its failures, this one included. Attributes are cut to the 1024 bytes they may have. A
-    record that is too large for a message (10 MB) is left out, and `record_omitted` says how many bytes it
-    has; the row holds it all the same. `failure_id` is the row's, by which a message that was published twice
-    can be told.
+    Attributes are cut to Pub/Sub's limit of 1024 bytes. Some of them:
+
+    - `generation`: the number of times that the record was asked again before this failure.
+    - `history`: one line for each of the record's failures, including this one.
+    - `failure_id`: the row's ID. A message that was published twice has the same one.
+    - `record_omitted`: the record's size in bytes when it is too large for a message (10 MB). The message has
+      no data then; the failure row holds the record.
     """
     attributes = {
         FAILURE_ID: row.failure_id,
@@ -59,15 +61,16 @@ def _cut(value: str) -> str:
 
 
 class PublishFailures(beam.PTransform):
-    """PCollection of groups of rows -> a message for each failure row among them; what comes out is done.
+    """Takes a PCollection of groups of rows, and publishes a message for each failure row among them.
 
-    A bundle that is tried again publishes again: expect each message at least once.
+    Each message is published at least once: Beam may run a bundle (a part of the PCollection that it
+    processes as one unit) a second time, and its messages are then published again.
 
     Args:
         topic: `projects/P/topics/T`.
 
     Raises:
-        ValueError: The topic is badly written.
+        ValueError: `topic` does not have this form.
     """
 
     def __init__(self, topic: str) -> None:
@@ -75,7 +78,7 @@ class PublishFailures(beam.PTransform):
         self._write = WriteToPubSub(topic, with_attributes=True)
 
     def expand(self, groups: Any) -> Any:
-        """Pick the failures, and publish them."""
+        """Select the failures, and publish them."""
         return (
             groups
             | "Messages" >> beam.FlatMap(failure_messages).with_output_types(PubsubMessage)
@@ -84,25 +87,25 @@ class PublishFailures(beam.PTransform):
 
 
 def failure_messages(rows: Iterable[Row]) -> Iterator[PubsubMessage]:
-    """A message for each failure among the rows, unless its record has been asked again too often."""
+    """Yield a message for each failure row, except for records that were asked again too often."""
     for row in rows:
         if isinstance(row, FailureRow) and row.generation <= MAX_GENERATION:
             yield failure_message(row)
 
 
 def check_topic(name: str) -> None:
-    """Look whether failures can be published to a topic.
+    """Check that this account can publish failures to a topic.
 
-    Whoever may publish need not be allowed to look, nor to ask what is allowed: what can't be found out is
-    not refused.
+    An account that may publish need not have the permission to look the topic up or to list its own
+    permissions. So the check refuses a topic only when it knows that publishing would fail.
 
     Args:
         name: `projects/P/topics/T`.
 
     Raises:
-        UsageError: It is not there, or may not be published to, or nobody answers.
+        UsageError: The topic does not exist, the account may not publish to it, or Pub/Sub does not answer.
     """
-    # Here, because it takes a second and most runs don't need it.
+    # Imported here because the import takes a second and most runs don't need it.
     from google.api_core.exceptions import GoogleAPICallError, NotFound, PermissionDenied
     from google.cloud.pubsub_v1 import PublisherClient
 
@@ -111,12 +114,14 @@ def check_topic(name: str) -> None:
         try:
             publisher.get_topic(topic=name, timeout=CHECK_SECONDS, retry=None)
         except NotFound:
-            raise UsageError(f"--failures_topic={name} does not exist: create it, or name another.") from None
+            raise UsageError(
+                f"--failures_topic={name} does not exist: create it, or name another topic."
+            ) from None
         except PermissionDenied:
             pass
         except GoogleAPICallError as error:
             raise UsageError(
-                f"--failures_topic={name} can't be looked up: {one_line(error).rstrip('.')}; see to that and "
+                f"--failures_topic={name} can't be looked up: {one_line(error).rstrip('.')}; fix that and "
                 "try again."
             ) from None
         try:
@@ -125,6 +130,6 @@ def check_topic(name: str) -> None:
             return
         if PUBLISH not in granted.permissions:
             raise UsageError(
-                f"--failures_topic={name} may not be published to by this account: grant it "
-                "roles/pubsub.publisher on the topic, or name another."
+                f"This account may not publish to --failures_topic={name}: grant it roles/pubsub.publisher "
+                "on the topic, or name another topic."
             )

@@ -1,9 +1,10 @@
-"""Rows into files that appear only when they are whole.
+"""Writes an archive's rows into files that appear only when they are complete.
 
-A file is written under the run's private directory and moved to its final name behind a barrier that stands
-after the last row of its window. Beam's `fileio` does the same, but swallows an error of the move (the rows
-are then gone without a word), loses the pane, and never starts a second file; hence this module. Streams have
-`stream_files.py`.
+A file is written into the run's staging directory. After the last row, it is moved to its final name.
+
+Beam's `fileio` also works like this, but it ignores an error of the move, so that rows are lost silently. It
+also loses the pane and never starts a second file. That is why this module exists. `stream_files.py` writes
+the files of streams.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ ROWS_PER_FILE = 1_000_000
 
 
 class WriteRows(beam.PTransform):
-    """PCollection of groups of rows, of whichever tables -> PCollection of the final names of their files.
+    """Takes a PCollection of groups of rows of any tables; gives a PCollection of their files' final names.
 
     Args:
         output: Where the run writes.
-        rows_per_file: When to start another file.
+        rows_per_file: Number of rows after which a new file is started.
     """
 
     def __init__(self, output: Output, rows_per_file: int = ROWS_PER_FILE) -> None:
@@ -43,7 +44,7 @@ class WriteRows(beam.PTransform):
         self._rows_per_file = rows_per_file
 
     def expand(self, groups: Any) -> Any:
-        """Write files, wait until all are whole, give them their names."""
+        """Write the files, wait until all are complete, and move them to their final names."""
         return (
             groups
             | "Write"
@@ -54,7 +55,7 @@ class WriteRows(beam.PTransform):
 
 
 class _WriteFn(beam.DoFn):
-    """Groups of rows -> pairs of a table and a file that is whole."""
+    """Takes groups of rows; gives pairs of a table and a complete file."""
 
     def __init__(self, output: Output, rows_per_file: int) -> None:
         self._output = output
@@ -82,8 +83,8 @@ class _WriteFn(beam.DoFn):
         self._files = {}
 
     def _new_file(self, table: str, window: Any) -> RowFile:
-        # Each bundle's attempt has names of its own, so that one tried again leaves no trace but files that
-        # are never published.
+        # Each attempt at a bundle has file names of its own. When Beam repeats a bundle, the files of the
+        # failed attempt are never published.
         return staged_file(self._output, table, f"{_window_part(window)}{uuid.uuid4().hex}")
 
     def _closed(self, table: str, file: RowFile) -> tuple[str, str]:
@@ -93,31 +94,31 @@ class _WriteFn(beam.DoFn):
 
 
 def staged_file(output: Output, table: str, name: str) -> RowFile:
-    """A new file among those that are not published yet; the name is the table's and then `name`."""
+    """Start a file named `TABLE-NAME` in the staging directory."""
     directory = output.private(STAGING)
     make_directory(directory)
     return RowFile(FileSystems.join(directory, f"{table}-{name}{output.format.suffix}"), table)
 
 
 class PublishFn(beam.DoFn):
-    """Pairs of a table and its files -> the files' final names, which they have from now on."""
+    """Takes pairs of a table and its staged files; moves the files and gives their final names."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
 
     def process(self, group: tuple[str, Iterable[str]]) -> Iterator[str]:
-        """Move the files; what an earlier try has moved already is left alone.
+        """Move the files that an earlier attempt at this bundle has not moved.
 
         Raises:
-            FileNotFoundError: A file is under neither name: something else has taken it out of the directory,
-                which nothing may while a job is at work, as its move can't be told from one that never was.
+            FileNotFoundError: A file has neither its staged nor its final name. Something outside the run
+                removed it; nothing may remove files while a job is running.
         """
         table, files = group
         directory = self._output.table(table)
         make_directory(directory)
         for staged in files:
             final = FileSystems.join(directory, FileSystems.split(staged)[1])
-            # A bundle that is tried again finds its earlier try's work done.
+            # When Beam repeats a bundle, the earlier attempt may have moved the file.
             if FileSystems.exists(staged):
                 move(staged, final)
             elif not FileSystems.exists(final):
@@ -130,12 +131,12 @@ def _window_part(window: Any) -> str:
 
 
 def time_part(start: datetime) -> str:
-    """A window's start as names of files bear it."""
+    """Return a window's start in the form that file names use."""
     return f"{start:%Y%m%dT%H%M%SZ}"
 
 
 def ensure_every_table(output: Output) -> None:
-    """Give each table without rows an empty file, so that a reader finds its columns."""
+    """Write an empty file for each table without rows, so that a reader finds the table's columns."""
     for table in TABLES:
         if output.table_files(table):
             continue

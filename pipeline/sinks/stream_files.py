@@ -1,7 +1,10 @@
-"""A stream's rows into files: windows of the time of writing, which no row can be too late for.
+"""Writes a stream's rows into files.
 
-Beam's windows go by the rows' own times, and what comes after the watermark has passed their end is dropped
-without a word, in `fileio` and `WriteToAvro` too.
+A window is a span of time, such as one minute. The rows written during a window go into its files, so no row
+can come too late for its window.
+
+Beam's own windows work with the rows' timestamps instead. Beam, including its `fileio` and `WriteToAvro`,
+silently drops a row that arrives after the watermark has passed the end of the row's window.
 """
 
 from __future__ import annotations
@@ -25,31 +28,32 @@ from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import TABLES
 from groundrows.transforms.counters import ROWS
 
-# A pane is held in the runner's state until it is written, and is written in one piece.
+# A pane is the part of a window's rows that is written together. The runner holds it in its state until then.
 GROUPS_PER_PANE = 1_000
 DAY_SECONDS = 86_400
 
 
 class WriteStream(beam.PTransform):
-    """Unbounded PCollection of groups of rows -> PCollection of the final names of their files.
+    """Takes an unbounded PCollection of groups of rows; gives a PCollection of their files' final names.
 
-    Each shard gathers rows for `window_seconds` from the first of them on, or until it has many, and writes
-    them as a pane: a file for each table among them. The file's window is the one in which it was written;
-    a shard's panes are a window's length apart, so a window has `shards` files a table at most, and more only
-    where panes were full. Names bear table, window, shard and the pane's own name, which its files in all
-    tables share and no other pane has: no file is ever written twice.
+    The rows are divided over `shards`. Each shard collects rows for `window_seconds`, counted from the first
+    of them, or until it has `groups_per_pane` groups. It then writes them as one pane: one file for each
+    table in it. The file belongs to the window in which it is written. So a window has at most one file per
+    table and shard, or more when panes were full early.
 
-    No row can be too late: all gathering is done in the one global window, which no watermark ends before
-    the stream does, and a row's own time decides nothing. What is gathered when the stream is drained is
-    written then. A runner that promises to process each element once writes each row once, however often it
-    repeats attempts.
+    A file's name holds the table, the window, the shard, and an ID of the pane. The pane's ID is unique, so
+    no file is written twice.
+
+    No row can be too late. All rows are collected in Beam's global window, which ends with the stream, and
+    their timestamps are not used. When the stream is drained, the collected rows are written. A runner that
+    guarantees exactly-once processing writes each row once, even when it repeats bundles.
 
     Args:
         output: Where the run writes.
-        window_seconds: The length of a window, and how long a row waits at most.
-        shards: Over how many keys, and so workers, the writing is spread.
-        groups_per_pane: After how many groups a pane is written before its time.
-        clock: Gives the time in seconds since the epoch, as the runner's timers know it.
+        window_seconds: The length of a window, which is also the longest time that a row waits.
+        shards: Number of keys, and so the largest number of workers, that write files.
+        groups_per_pane: Number of groups after which a pane is written early.
+        clock: Returns the time in seconds since the epoch, by the clock of the runner's timers.
     """
 
     def __init__(
@@ -67,16 +71,16 @@ class WriteStream(beam.PTransform):
         self._publish = PublishFn(output)
 
     def expand(self, groups: Any) -> Any:
-        """Gather, write, wait until that is settled, and give the files their names."""
+        """Collect the rows, write the panes, and move the files to their final names."""
         return (
             groups
             | "Shard" >> beam.Map(_with_shard, self._shards).with_output_types(tuple[int, Any])
             | "Unwindow" >> beam.WindowInto(GlobalWindows())
             | "Gather" >> self._gather
             | "Write" >> beam.ParDo(self._write).with_output_types(tuple[str, str])
-            # A pane whose writing is tried again becomes another file; only one of them may be published.
-            # Grouping is where a runner settles which. What is written when the stream has ended comes after
-            # even the global window, and is late on the local runner, whose timers do not hold it open.
+            # When a runner repeats the writing of a pane, it makes a second file, and only one of the two
+            # may be published. The grouping decides which. Rows that are written after the stream has ended
+            # come after the end of the global window on the local runner, so lateness is allowed here.
             | "Settle"
             >> beam.WindowInto(
                 GlobalWindows(),
@@ -94,7 +98,7 @@ def _with_shard(group: Any, shards: int) -> tuple[int, Any]:
 
 
 class _WritePaneFn(beam.DoFn):
-    """A shard's pane -> pairs of a table and a file that is whole."""
+    """Takes a shard's pane; gives pairs of a table and a complete file."""
 
     def __init__(self, output: Output, window_seconds: int, shards: int, clock: Callable[[], float]) -> None:
         self._output = output

@@ -1,7 +1,8 @@
-"""The SQL views over the tables, ready to run.
+"""Makes the SQL statements of the views over the tables.
 
-Each table has a view `TABLE_latest`, in which every row is once. A file of `templates/sql/` holds a view's
-statement; for a table without such a file the statement is made from the table's key and time column.
+A table may hold a row twice, for example after a replay. Each table has a view `TABLE_latest` with every row
+once. A view's statement is a file in `templates/sql/`. When a table has no such file, the statement is made
+from the table's key and time column.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ OVER_LATEST = (
     "retrieval_thresholds",
     "failures_by_day",
 )
-"""The views over the tables' own views."""
+"""The views that read the `TABLE_latest` views."""
 
 
 def view_names() -> tuple[str, ...]:
-    """The views, in an order in which each finds those it is made of."""
+    """Return the views in an order in which each view comes after those that it reads."""
     return (*(f"{table}_latest" for table in TABLES), *OVER_LATEST)
 
 
 def views(dataset: str | None) -> dict[str, str]:
-    """The statements that make the views, by name, in an order in which they can be run.
+    """Return the statements that create the views, by view name, in an order in which they can be run.
 
     Args:
-        dataset: `PROJECT.DATASET`, for BigQuery; None for names without one, as DuckDB takes them.
+        dataset: `PROJECT.DATASET` for BigQuery; None for table names without a dataset, as in DuckDB.
 
     Raises:
-        UsageError: `dataset` is not the name of a dataset.
+        UsageError: `dataset` is not a valid dataset name.
     """
     texts = {name: text_of(name) for name in view_names()}
     if dataset is None:
@@ -46,7 +47,7 @@ def views(dataset: str | None) -> dict[str, str]:
 
 
 def text_of(view: str) -> str:
-    """A view's statement, in which `${DATASET}` stands for where the tables are."""
+    """Return a view's statement, in which `${DATASET}` stands for the tables' dataset."""
     file = resources.files("groundrows.templates.sql").joinpath(f"{view}.sql")
     if file.is_file():
         return file.read_text(encoding="utf-8")

@@ -1,8 +1,10 @@
-"""Rows into BigQuery, and the views over them.
+"""Writes rows into BigQuery.
 
-An archive's rows are loaded from files at the end of the run: free of charge, and each table's all or none. A
-stream's rows are inserted as they come. Either way a row may be there twice after a run that was repeated or
-a message that was delivered again: the views, in `templates/sql`, take each once.
+An archive's rows are loaded from files at the end of the run. Loading is free of charge, and a table gets all
+rows or none. A stream's rows are inserted as they come.
+
+In both cases a table may hold a row twice: after a repeated run, or when Pub/Sub delivered a message again.
+The views in `templates/sql` show each row once.
 """
 
 from __future__ import annotations
@@ -39,17 +41,18 @@ from groundrows.transforms.counters import REFUSED_ROWS
 _LOGGER = logging.getLogger(__name__)
 
 
-# These say that the whole table can't be written, whatever the row.
+# With these reasons, no row of the table can be written.
 _OF_THE_TABLE = ("Not Found", "Forbidden", "Unauthorized")
-# Where this is set, Google's client goes there; whoever answers asks for no credentials.
+# Google's client uses the emulator that this variable names, and the emulator needs no credentials.
 _STAND_IN = "BIGQUERY_EMULATOR_HOST"
 
 
 def prepare_tables(dataset: str) -> None:
-    """Make the tables that are missing, and the columns that those of an earlier version lack.
+    """Create missing tables, and add columns that tables of an earlier version lack.
 
     Raises:
-        UsageError: There is no such dataset, it may not be written, or a table of that name is another one.
+        UsageError: The dataset does not exist or may not be written to, or one of its tables has a layout
+            that is not ours.
     """
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
@@ -65,7 +68,7 @@ def prepare_tables(dataset: str) -> None:
 
 
 def _client(project: str) -> Any:
-    # Here, because it takes a while and most runs don't need it.
+    # Imported here because the import is slow and most runs don't need it.
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import bigquery
 
@@ -83,7 +86,7 @@ def _prepare_table(client: Any, where: Dataset, table: str) -> None:
         check_layout(there, ours)
     except ShapeError as error:
         raise UsageError(
-            f"The table {where}.{table} was made by somebody else: {error}; name another dataset."
+            f"The table {where}.{table} was not created by this program: {error}; name another dataset."
         ) from None
     if fields != there["schema"]["fields"]:
         client.update_table(bigquery.Table.from_api_repr({**there, "schema": {"fields": fields}}), ["schema"])
@@ -94,9 +97,10 @@ class RefusedRow:
     """A row that BigQuery refused.
 
     Attributes:
-        table: The table it is missing in.
-        row_id: Which row: the values of the table's key columns, with slashes between.
-        reasons: What BigQuery said, without the row's content: a code, and the column where it names one.
+        table: The table that the row was for.
+        row_id: The values of the row's key columns, separated by slashes.
+        reasons: BigQuery's error codes, each with the column if BigQuery named one. They hold no content of
+            the row.
     """
 
     table: str
@@ -105,21 +109,22 @@ class RefusedRow:
 
 
 class WriteToWarehouse(beam.PTransform):
-    """PCollection of groups of rows, of whichever tables -> PCollection of `RefusedRow`.
+    """Takes a PCollection of groups of rows of any tables; gives a PCollection of `RefusedRow`.
 
-    Rows are added to what the tables hold; a table that is missing is made. Every refused row is counted
-    (in the namespace `REFUSED_ROWS`) and reported in a sentence. A batch job then fails, since it can be run
-    again. A stream goes on, unless the table is gone or may not be written; then it tries until it can.
+    Rows are added to the tables; missing tables are created. Each refused row is counted (in the namespace
+    `REFUSED_ROWS`) and logged. A batch job then fails, because it can be run again. A stream continues,
+    unless the table does not exist or may not be written to: then it retries until it can.
 
     Args:
         dataset: `PROJECT.DATASET` or `PROJECT:DATASET`.
-        temp_location: A directory on `gs://` for the files that are loaded; by default the pipeline's own.
-        insert: Whether to insert rows as they come, by default in a stream only. Loading needs `gs://` and
-            is free; a table takes 1,500 loads a day, so whoever runs many small batches inserts.
-        tables: The tables that the rows are of: each adds its steps to the graph.
+        temp_location: A directory on `gs://` for the files to load; by default the pipeline's own.
+        insert: True to insert rows as they come, False to load them from files on `gs://`. By default only
+            streams insert. Loading is free, but a table takes 1,500 loads a day; insert when you run many
+            small batches.
+        tables: The tables that the rows belong to. Each table adds steps to the graph.
 
     Raises:
-        UsageError: `dataset` is none.
+        UsageError: `dataset` is not a valid dataset name.
     """
 
     def __init__(
@@ -136,7 +141,7 @@ class WriteToWarehouse(beam.PTransform):
         self._tables = tuple(tables)
 
     def expand(self, groups: Any) -> Any:
-        """Sort the rows by table, and write each table."""
+        """Separate the rows by table, and write each table."""
         streaming = groups.pipeline.options.view_as(StandardOptions).streaming
         insert = streaming if self._insert is None else self._insert
         rows = groups | "By table" >> beam.ParDo(_ByTableFn(json=insert)).with_outputs(*self._tables)
@@ -145,7 +150,7 @@ class WriteToWarehouse(beam.PTransform):
             return refused | "Refused" >> beam.Flatten()
         for table in self._tables:
             rows[table] | f"Load {table}" >> self._load(table)
-        # A load job that fails fails the whole.
+        # Loading refuses no single row: a failed load job fails the whole pipeline.
         return groups.pipeline | "None is refused" >> beam.Create([])
 
     def _load(self, table: str) -> WriteToBigQuery:
@@ -164,7 +169,8 @@ class WriteToWarehouse(beam.PTransform):
         )
 
     def _inserted(self, rows: Any, table: str, *, fatal: bool) -> Any:
-        # WriteToBigQuery would give each try of a row another insert id; its inner step takes ours.
+        # The insert ID lets BigQuery drop repeated rows. WriteToBigQuery gives each attempt a new one; its
+        # inner step, used here, takes the row's own ID.
         insert = _InsertFn(
             batch_size=None,
             schema=table_schema(table),
@@ -182,7 +188,10 @@ class WriteToWarehouse(beam.PTransform):
 
 
 class _ByTableFn(beam.DoFn):
-    """Groups of rows -> dictionaries under their table's name; as JSON, pairs of one and its insert id."""
+    """Takes groups of rows; gives one output of dictionaries for each table.
+
+    With `json`, an element is a pair of a JSON dictionary and its insert ID.
+    """
 
     def __init__(self, json: bool) -> None:
         self._json = json
@@ -192,7 +201,7 @@ class _ByTableFn(beam.DoFn):
             yield beam.pvalue.TaggedOutput(row.TABLE, self._value(row))
 
     def _value(self, row: Row) -> Any:
-        # What others say of a row that does not fit quotes it.
+        # `encode` raises our error for a row that does not fit; the errors of other code quote the row.
         encode(row)
         if not self._json:
             return row_dict(row)
@@ -205,14 +214,14 @@ def _tells_no_row(record: logging.LogRecord) -> bool:
 
 
 class _InsertFn(InsertFn):
-    """Beam's step without what it logs of refused rows: BigQuery's words may quote them, ours do not."""
+    """Beam's step for inserting, without its log messages about refused rows, which may quote the rows."""
 
     def setup(self) -> None:
         logging.getLogger(InsertFn.__module__).addFilter(_tells_no_row)
 
 
 class _RefusedFn(beam.DoFn):
-    """What the inserting step gives for a row that was refused -> `RefusedRow`."""
+    """Takes the refused rows of the inserting step; gives `RefusedRow`s."""
 
     def __init__(self, table: str, fatal: bool) -> None:
         self._table = table
@@ -220,7 +229,7 @@ class _RefusedFn(beam.DoFn):
         self._refused = Metrics.counter(REFUSED_ROWS, table)
 
     def start_bundle(self) -> None:
-        self._told: set[tuple[str, ...]] = set()
+        self._logged: set[tuple[str, ...]] = set()
 
     def process(self, refused: tuple[str, dict[str, Any], Any]) -> Iterator[RefusedRow]:
         table, row, errors = refused
@@ -228,15 +237,15 @@ class _RefusedFn(beam.DoFn):
         reasons = _reasons(errors)
         said = f"BigQuery refused a row of {table}, {'; '.join(reasons)}"
         if self._fatal or any(reason in _OF_THE_TABLE for reason in reasons):
-            raise RefusedError(f"{said}: mend the table, then run the same command again.")
-        if reasons not in self._told:
-            _LOGGER.error("%s; it is in no table, and there may be more of them.", said)
-            self._told.add(reasons)
+            raise RefusedError(f"{said}: repair the table, then run the same command again.")
+        if reasons not in self._logged:
+            _LOGGER.error("%s; the row was not inserted, and there may be more such rows.", said)
+            self._logged.add(reasons)
         yield RefusedRow(self._table, row_id(self._table, row), reasons)
 
 
 def _reasons(errors: Any) -> tuple[str, ...]:
-    if isinstance(errors, str):  # Beam's own word for a row that no request can hold
+    if isinstance(errors, str):  # Beam gives a text instead of a list for a row too large for any request
         return ("tooLarge",)
     said = ((error.get("reason", ""), error.get("location", "")) for error in errors)
     return tuple(f"{reason} at {location}" if location else str(reason) for reason, location in said)

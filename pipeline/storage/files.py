@@ -1,11 +1,11 @@
-"""Files and directories, local or `gs://`, by their names.
+"""Operations on files and directories, local or on `gs://`.
 
-Beam takes a name for a pattern when it finds, deletes or removes: for a bracket in this directory's name it
-deletes what another one holds. Local files are therefore left to the standard library, and on `gs://` no
-name that could be a pattern is written to (`check_name`).
+Beam treats a path as a pattern when it finds or deletes files. A directory whose name contains a bracket
+would make it delete files of another directory. So this module uses the standard library for local files,
+and refuses paths on `gs://` that could be patterns (`check_name`).
 
-On `gs://` there are no directories, an object is there once it is whole, and a move is a copy and a deletion:
-one that is broken off leaves both, and is made good by moving again.
+On `gs://` there are no directories, and an object appears only when all of it has arrived. A move is a copy
+followed by a deletion. When a move is interrupted, both objects may exist; moving again repairs that.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from groundrows.pipeline.storage.uris import is_remote
 
 
 def check_name(path: str) -> None:
-    """Check that a name on `gs://` stands for itself alone; any local one does.
+    """Check that Beam does not take a path on `gs://` for a pattern. Every local path is accepted.
 
     Raises:
-        ValueError: It doesn't: a pattern to Beam, or no bucket is named.
+        ValueError: Beam would take the path for a pattern, or the path names no bucket.
     """
     if is_remote(path) and any(mark in path for mark in "*?["):
-        raise ValueError("a name with *, ? or [ would stand for others on gs://")
+        raise ValueError("a path on gs:// with *, ? or [ would match other files")
     if re.fullmatch(r"gs:/*", path):
         raise ValueError("it names no bucket")
 
 
 def make_directory(path: str) -> None:
-    """Make a directory unless it is there."""
+    """Create a directory if it does not exist."""
     if not is_remote(path):
         os.makedirs(path, exist_ok=True)
 
 
 def remove_directory(path: str) -> None:
-    """Remove a directory and what is in it, if it is there."""
+    """Remove a directory and its content, if it exists."""
     if not is_remote(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -51,7 +51,7 @@ def remove_directory(path: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Give a file its final name."""
+    """Move a file to its final name."""
     if is_remote(source):
         FileSystems.rename([source], [target])
     else:
@@ -59,7 +59,7 @@ def move(source: str, target: str) -> None:
 
 
 def delete(path: str) -> None:
-    """Delete a file, if it is there."""
+    """Delete a file, if it exists."""
     if not is_remote(path):
         with suppress(FileNotFoundError):
             os.remove(path)
@@ -68,15 +68,15 @@ def delete(path: str) -> None:
 
 
 def open_for_writing(path: str) -> Any:
-    """Open a file whose bytes go out as they are given."""
+    """Open a file for writing. Beam does not compress it, whatever its suffix is."""
     return FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
 def read_json(path: str) -> dict[str, Any] | None:
-    """A JSON object from a file, or None when the file is not there.
+    """Read a JSON object from a file. Return None when the file does not exist.
 
     Raises:
-        ValueError: It holds something else.
+        ValueError: The file does not hold a JSON object.
     """
     if not FileSystems.exists(path):
         return None
@@ -88,7 +88,7 @@ def read_json(path: str) -> dict[str, Any] | None:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """The error behind one of Beam's, which say only that an operation failed, and on what."""
+    """Return the cause of one of Beam's errors, which name only the operation that failed and its path."""
     while details := getattr(error, "exception_details", None):
         error = next(iter(details.values()))
     return error

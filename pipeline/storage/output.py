@@ -1,8 +1,11 @@
-"""The output directory: new, unfinished or finished, and never two runs' rows mixed by accident.
+"""The output directory of a run, and its state: new, unfinished or finished.
 
-`run.json` appears last, when a run has finished. While a run is under way `.run.json` says which one, and
-which files it found there and keeps; a run that was stopped is taken up by what it says. What each finished
-run said of itself stays under `runs/` (`summaries.py`).
+This module makes sure that rows of two runs are never mixed by accident.
+
+- `run.json` is written last, so it marks a finished run.
+- `.run.json` marks a run in progress. It holds the run's ID and the files of earlier runs to keep. The same
+  command uses it to continue a run that was stopped.
+- `runs/` holds the summary of each finished run (`summaries.py`).
 """
 
 from __future__ import annotations
@@ -48,15 +51,16 @@ LEDGER = "ledger.sqlite"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a run writes.
+    """The directory that a run writes to.
 
     Attributes:
-        path: The directory, local or `gs://`.
-        run_id: The run's name; a run that is taken up keeps it.
-        kept_files: Files that were there before and stay: those of finished runs (`--append`), and
-        written_files: among them those that this very run wrote before its calling stopped.
-        started_at: When the run was first started, UTC.
-        row_format: The name of the format of the row files that the run writes.
+        path: The directory, local or on `gs://`.
+        run_id: The run's ID. A run keeps it when it is stopped and continued.
+        kept_files: Row files that existed before and stay: files of finished runs (`--append`), and the
+            `written_files`.
+        started_at: When the run was first started, in UTC.
+        row_format: The name of the format in which the run writes rows.
+        written_files: Those `kept_files` that this run wrote itself before its calling stopped.
     """
 
     path: str
@@ -68,79 +72,79 @@ class Output:
 
     @property
     def format(self) -> RowFormat:
-        """The format of the row files that the run writes."""
+        """The format in which the run writes rows."""
         return FORMATS[self.row_format]
 
     def private(self, *names: str) -> str:
-        """A path among the run's own things."""
+        """Return a path below the directory of internal files."""
         return str(FileSystems.join(self.path, PRIVATE, *names))
 
     @property
     def scratch(self) -> str:
-        """A directory on this machine for what need not outlive the run; it goes when the run ends."""
+        """A directory on this machine for temporary files. The end of the run removes it."""
         if not is_remote(self.path):
             return self.private(STAGING)
         return os.path.join(tempfile.gettempdir(), f"groundrows-{self.run_id}")
 
     def table(self, table: str) -> str:
-        """A table's directory."""
+        """Return a table's directory."""
         return str(FileSystems.join(self.path, table))
 
     def table_files(self, table: str) -> list[str]:
-        """A table's files under their final names."""
+        """Return a table's files that have their final names."""
         return row_files(self.table(table))
 
     @property
     def found_files(self) -> tuple[str, ...]:
-        """The files that stay and are of other runs."""
+        """The files of other runs that stay."""
         return tuple(file for file in self.kept_files if file not in self.written_files)
 
     def kept(self, table: str) -> list[str]:
-        """A table's files among those that stay."""
+        """Return a table's files that stay."""
         return [file for file in self.kept_files if _within(file).startswith(f"{table}/")]
 
 
 def new(path: str, kept_files: Sequence[str] = ()) -> Output:
-    """A directory for a run that begins now, under a new name; nothing is touched."""
+    """Return the output of a run that begins now, with a new ID. This changes nothing in the directory."""
     return Output(path, uuid.uuid4().hex, tuple(kept_files), datetime.now(UTC))
 
 
 def check(path: str, *, overwrite: bool, append: bool) -> None:
-    """Find out, without touching anything, whether a run may write to a directory.
+    """Check whether a run may write to a directory, without changing anything.
 
     Raises:
-        UsageError: It may not; `claimed` would say the same.
+        UsageError: It may not. `claimed` would raise the same error.
     """
     with errors_named(path):
         check_name(path)
-        _begun(path, overwrite=overwrite, append=append)
+        _new_or_continued(path, overwrite=overwrite, append=append)
         if not is_remote(path):
             check_writable(path)
 
 
 @contextmanager
 def claimed(path: str, *, overwrite: bool, append: bool) -> Iterator[Output]:
-    """Claim the directory for a run, for as long as the run goes on.
+    """Claim the directory for a run, and keep it claimed while the block runs.
 
     Raises:
-        UsageError: It holds a finished run and neither flag was given, another run is under way in it, or
-            it can't be written.
+        UsageError: The directory holds a finished run and neither flag was given, another run is writing to
+            it, or it can't be written.
     """
     with ExitStack() as stack:
         with errors_named(path):
             check_name(path)
             stack.enter_context(locked(path))
-            output = _begun(path, overwrite=overwrite, append=append)
-            _make_way(output)
+            output = _new_or_continued(path, overwrite=overwrite, append=append)
+            _prepare(output)
         yield output
 
 
 @contextmanager
 def errors_named(path: str) -> Iterator[None]:
-    """Name the output in whatever goes wrong with its files while the block lasts.
+    """While the block runs, turn errors with the directory's files into an error that names `--output`.
 
     Raises:
-        UsageError: In place of an error of the file system, of what was found there, or of credentials.
+        UsageError: The file system or the credentials failed, or a file has the wrong content.
     """
     try:
         yield
@@ -151,52 +155,53 @@ def errors_named(path: str) -> Iterator[None]:
 
 
 def check_writable(path: str) -> None:
-    """Find out, without making anything, whether a local directory can hold a run.
+    """Check whether a run can write to a local directory, without creating anything.
 
     Raises:
-        ValueError: It can't; the text says why.
+        ValueError: It can't; the message says why.
     """
     if path != path.encode("utf-8", "replace").decode():
-        raise ValueError("the names of its files would be no UTF-8")
+        raise ValueError("its name is not valid UTF-8")
     for name in ("", PRIVATE, *TABLES):
         part = os.path.join(path, name)
         if os.path.lexists(part) and not os.path.isdir(part):
-            raise ValueError(f"{part} is no directory")
+            raise ValueError(f"{part} is not a directory")
     above = os.path.abspath(path)
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
-        raise ValueError(f"{above} is no directory")
+        raise ValueError(f"{above} is not a directory")
     if not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
         raise ValueError(f"{above} can't be written")
 
 
-def _begun(path: str, *, overwrite: bool, append: bool) -> Output:
-    """The run that may begin, or go on, in a directory; nothing is touched."""
+def _new_or_continued(path: str, *, overwrite: bool, append: bool) -> Output:
+    """Return the output of a new run or of a stopped run that continues. This changes nothing."""
     finished = is_finished(path)
     if finished and not overwrite and not append:
         raise UsageError(
-            f"--output={path} holds a finished run: give --overwrite to replace it, --append to ask only "
-            "what is not answered there yet, or name another directory."
+            f"--output={path} holds a finished run: give --overwrite to replace it, --append to ask only the "
+            "questions that it has no answer for, or name another directory."
         )
     stopped = None if finished else _stopped(path, or_none=overwrite)
-    # The same command takes a stopped run up; but --overwrite keeps nothing of those before it.
+    # The same command continues a stopped run, unless --overwrite is to remove files of earlier runs.
     if stopped is not None and not (overwrite and stopped.found_files):
         return stopped
     files = _all_row_files(path)
     if files and not finished and not overwrite:
         raise UsageError(
-            f"--output={path} holds rows, but no run.json says whose: give --overwrite to replace them, or "
-            "name another directory."
+            f"--output={path} holds rows, but no run.json that says which run wrote them: give --overwrite "
+            "to replace them, or name another directory."
         )
     return new(path, files if append else ())
 
 
-def _make_way(output: Output) -> None:
-    """Note which run is under way, and remove what is not to be kept."""
+def _prepare(output: Output) -> None:
+    """Write the mark of a run in progress, and remove the files that are not kept."""
     path = output.path
     make_directory(path)
-    # In this order a kill in between leaves either the old run whole or this one to be taken up.
+    # The mark comes first. When the process is killed at any point, the directory then holds either the old
+    # run as it was, or a new run that can be continued.
     _note_under_way(output)
     if output.kept_files:
         summaries.set_aside(path)
@@ -222,10 +227,10 @@ def _note_under_way(output: Output) -> None:
 
 
 def _stopped(path: str, *, or_none: bool = False) -> Output | None:
-    """The run that was stopped in a directory, if one was.
+    """Return the run that was stopped in a directory, or None.
 
     Raises:
-        UsageError: What it left is damaged; unless `or_none`.
+        UsageError: The mark that it left is damaged, and `or_none` is false.
     """
     try:
         said = read_json(FileSystems.join(path, UNDER_WAY))
@@ -234,8 +239,8 @@ def _stopped(path: str, *, or_none: bool = False) -> Output | None:
         if or_none:
             return None
         raise UsageError(
-            f"--output={path} holds a {UNDER_WAY} that is damaged, so what was stopped there can't go on: "
-            "give --overwrite to begin anew, or name another directory."
+            f"--output={path} holds a {UNDER_WAY} that is damaged, so the stopped run can't continue: give "
+            "--overwrite to start again, or name another directory."
         ) from None
 
 
@@ -250,13 +255,13 @@ def _taken_up(path: str, said: dict[str, Any]) -> Output:
 
 
 def _there(path: str, files: Iterable[str]) -> tuple[str, ...]:
-    """The files of a note by their whole names; what somebody took away meanwhile is not kept."""
+    """Return the full paths of files, without those that somebody has removed."""
     names = [str(FileSystems.join(path, *file.split("/"))) for file in files]
     return tuple(name for name in names if FileSystems.exists(name))
 
 
 def _within(file: str) -> str:
-    """A row file's table and name: the directory may be spelled another way the next time."""
+    """Return `TABLE/NAME` of a row file: the next command may spell the path of `--output` differently."""
     return "/".join(file.rsplit("/", 2)[-2:])
 
 
@@ -266,14 +271,14 @@ def is_finished(path: str) -> bool:
 
 
 def is_under_way(path: str) -> bool:
-    """Whether a run has begun in a directory and has not finished."""
+    """Whether a run has started in a directory and has not finished."""
     return bool(FileSystems.exists(FileSystems.join(path, UNDER_WAY)))
 
 
 def finished_files(path: str, table: str) -> list[str] | None:
-    """The files of a table that finished runs left in a directory; None where no run has finished.
+    """Return a table's files that finished runs wrote; None when no run has finished in the directory.
 
-    While a run with `--append` is under way, or was stopped, these are the files it found there.
+    While a run with `--append` is in progress or stopped, these are the files that it found.
     """
     if is_finished(path):
         return row_files(FileSystems.join(path, table))
@@ -282,17 +287,17 @@ def finished_files(path: str, table: str) -> list[str] | None:
 
 
 def ledger_in(path: str) -> str | None:
-    """The URI of the ledger that a run keeps in a directory by default; None where that is not local."""
+    """Return the URI of the default ledger in an output directory; None when the directory is not local."""
     return None if is_remote(path) else "sqlite://" + os.path.abspath(os.path.join(path, PRIVATE, LEDGER))
 
 
 def finish(output: Output, summary: dict[str, Any], *, again: bool = False) -> None:
-    """Write the summary, whose `run.json` says that the run has finished, and tidy up behind it.
+    """Write the run's summary and remove its temporary files. The run is finished then.
 
     Args:
-        output: Where the run wrote.
-        summary: What it says of itself.
-        again: Whether a run of the same name may have finished there before.
+        output: The run's output.
+        summary: The content of `run.json`.
+        again: Whether a run with the same ID may have finished there before, as a worker does.
     """
     remove_staging(output)
     summaries.write(output.path, output.run_id, summary, again=again)
@@ -300,10 +305,10 @@ def finish(output: Output, summary: dict[str, Any], *, again: bool = False) -> N
 
 
 def halt(output: Output) -> None:
-    """Leave a run whose calling stopped so that the same command goes on with it.
+    """Leave a run whose calling stopped in a state in which the same command continues it.
 
-    The rows of its answers stay, and are not asked again, whatever became of the ledger. Those of its
-    failures go, and are asked again.
+    The rows of its answers stay, so their questions are not asked again even when the ledger is lost. The
+    rows of its failures are removed, so their questions are asked again.
     """
     make_directory(output.private())
     written = [
@@ -318,7 +323,7 @@ def halt(output: Output) -> None:
         kept_files=(*output.kept_files, *written),
         written_files=(*output.written_files, *written),
     )
-    # The note first: a kill in between leaves failures that the next run removes.
+    # The mark comes first. When the process is killed here, the next run removes the failures.
     _note_under_way(left)
     for file in left.table_files("failures"):
         if file not in left.kept_files:
@@ -327,10 +332,10 @@ def halt(output: Output) -> None:
 
 
 def finish_unchanged(output: Output) -> bool:
-    """End a run that found nothing to do, so that the directory is as it was.
+    """End a run that had nothing to do, and leave the directory as it was before.
 
     Returns:
-        Whether a run had finished there before. If none had, nothing is done.
+        Whether a run had finished there before. If not, this does nothing.
     """
     if not summaries.put_back(output.path):
         return False
@@ -340,7 +345,7 @@ def finish_unchanged(output: Output) -> bool:
 
 
 def remove_staging(output: Output) -> None:
-    """Remove what a run had begun and not finished: files without a final name, and its scratch."""
+    """Remove files without a final name, and other temporary files of a run."""
     for directory in {output.private(STAGING), output.scratch}:
         remove_directory(directory)
 
@@ -350,19 +355,19 @@ def _all_row_files(path: str) -> list[str]:
 
 
 def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
-    """Write a file that is either whole or not there."""
-    # A path may hold bytes that are no UTF-8; they are written as escapes.
+    """Write a JSON file. It appears only when it is complete."""
+    # A path may hold bytes that are not valid UTF-8; they are written as escapes.
     text = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    # The unfinished file is out of sight of whoever lists the directory.
+    # The unfinished file is in the directory of internal files, so that no reader lists it.
     write_whole(FileSystems.join(output.path, name), text + b"\n", output.private(f"half{name}"))
 
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Keep a second run on this machine out; the lock goes with the process, however it ends.
+    """Keep other runs on this machine out of a directory. The lock ends with the process, even when killed.
 
     Raises:
-        UsageError: Another run holds it.
+        UsageError: Another run holds the lock.
     """
     if is_remote(path):
         yield

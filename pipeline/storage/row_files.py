@@ -1,4 +1,4 @@
-"""Files of rows by their names, local or on `gs://`, in whichever format each of them is."""
+"""Reads and writes files of rows, local or on `gs://`. The end of a file's name tells its format."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from groundrows.schemas.wording import reason_of
 
 
 class RowFile:
-    """One file of a table's rows in the making; its name decides the format.
+    """A file of one table's rows that is being written. Its name decides the format.
 
     Attributes:
         path: The file, local or on `gs://`.
-        rows: How many rows were added so far.
+        rows: Number of rows written so far.
     """
 
     def __init__(self, path: str, table: str) -> None:
@@ -38,19 +38,19 @@ class RowFile:
         """Add a row.
 
         Raises:
-            RowError: It does not fit its schema.
+            RowError: The row does not fit the table's schema.
         """
         self._writer.write(row)
         self.rows += 1
 
     def close(self) -> None:
-        """Write out what is buffered and close the file."""
+        """Write the buffered rows and close the file."""
         self._writer.close()
         self._file.close()
 
 
 def row_files(directory: str) -> list[str]:
-    """The row files in a directory, of every format, sorted; none when the directory is not there."""
+    """Return the row files in a directory, of every format, sorted. Empty when there is no directory."""
     suffixes = tuple(each.suffix for each in FORMATS.values())
     if is_remote(directory):
         patterns = [FileSystems.join(directory, f"*{suffix}") for suffix in suffixes]
@@ -62,17 +62,17 @@ def row_files(directory: str) -> list[str]:
 
 
 def count_rows(path: str) -> int:
-    """The number of rows of a file, without decoding one."""
+    """Return the number of rows in a file, without decoding them."""
     with _opened(path) as file:
         return format_of(path).count(file)
 
 
 def read_rows(path: str, columns: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file, values by column.
+    """Yield the rows of a file as mappings from column to value.
 
     Args:
-        path: Local or on `gs://`.
-        columns: The columns to read, as `columns_of` gives them; None for all columns of the file.
+        path: The file, local or on `gs://`.
+        columns: The columns to read, from `columns_of`; None for all columns of the file.
 
     Raises:
         Exception: The file can't be read.
@@ -86,12 +86,12 @@ def _opened(path: str) -> Any:
 
 
 def columns_of(table: str, *names: str, missing: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Some columns of a table, as the Avro record schema by which `read_rows` reads them alone.
+    """Return an Avro record schema of some columns of a table, for `read_rows`.
 
     Args:
         table: The table's name.
         names: The columns.
-        missing: What a column is in files of earlier versions, which lack it.
+        missing: The value of a column in files of earlier versions that lack it.
     """
     schema = TABLES[table].schema
     chosen = [field for field in schema["fields"] if field["name"] in names]
@@ -114,10 +114,11 @@ def readable_rows(
     Args:
         files: Paths, local or on `gs://`.
         columns: As for `read_rows`.
-        unreadable: The sentence about a file that can't be read, with `{path}` and `{reason}` in it.
+        unreadable: The sentence about a file that can't be read. It contains `{path}` and `{reason}`.
 
     Raises:
-        UsageError: A file can't be read. SQLite's errors, which come from a consumer of the rows, pass.
+        UsageError: A file can't be read.
+        sqlite3.Error: The consumer of the rows raised it.
     """
     for path in files:
         try:

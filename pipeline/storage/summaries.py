@@ -1,7 +1,8 @@
-"""The summaries of a directory's finished runs: each under `runs/`, the last one as `run.json`.
+"""The summaries of the finished runs in a directory: all of them under `runs/`, the last one as `run.json`.
 
-A run that begins sets `run.json` aside, since a directory without it is one in which a run is under way. When
-it ends, its own summary takes that place; where it found nothing to do, what was set aside comes back.
+A directory with a `run.json` holds no unfinished run. So a run that starts moves the earlier `run.json` into
+the directory of internal files. When the run ends, it writes its own `run.json`. When it had nothing to do,
+the earlier one is restored.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from groundrows.pipeline.storage.whole import write_whole
 
 RUN = "run.json"
 RUNS = "runs"
-# Everything a run keeps for itself. No pattern over the tables' directories matches it.
+# The directory of internal files. Patterns over the tables' directories don't match it.
 PRIVATE = ".groundrows"
-# What run.json was before the run that is under way, in there.
+# In that directory: the run.json of the run before the one in progress.
 EARLIER = "earlier.json"
 
 
 def set_aside(path: str) -> None:
-    """Keep what `run.json` says before a run begins that keeps the rows there; then take it away.
+    """Move `run.json` to the internal files, before a run that keeps the earlier rows starts.
 
-    Directories of the first versions have no `runs/`: the last run's summary is written there now.
+    Directories of the first versions have no `runs/`, so the last run's summary is also copied there.
     """
     text = _read(_name(path, RUN))
     if text is None:
@@ -43,14 +44,14 @@ def set_aside(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove every summary, before a run that keeps nothing."""
+    """Remove every summary, before a run that keeps no earlier rows starts."""
     delete(_name(path, RUN))
     delete(_name(path, PRIVATE, EARLIER))
     remove_directory(_name(path, RUNS))
 
 
 def earlier(path: str) -> dict[str, Any] | None:
-    """What `run.json` said before the run that is under way; None where it was not there or is damaged."""
+    """Return the `run.json` from before the run in progress; None when there was none or it is damaged."""
     try:
         return read_json(_name(path, PRIVATE, EARLIER))
     except ValueError:
@@ -62,12 +63,12 @@ def write(path: str, run_id: str, summary: Mapping[str, Any], *, again: bool = F
 
     Args:
         path: The directory.
-        run_id: The run's name.
-        summary: What it says.
-        again: Whether a run of this name may have finished before, as a worker has that is started again:
-            each of its summaries then has a file of its own.
+        run_id: The run's ID.
+        summary: The content.
+        again: Whether a run with this ID may have finished before. A worker keeps its ID when it is started
+            again. Each of its summaries then gets a file of its own.
     """
-    # A path may hold bytes that are no UTF-8; they are written as escapes.
+    # A path may hold bytes that are not valid UTF-8; they are written as escapes.
     text = json.dumps(summary, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
     name, count = run_id, 1
     while again and FileSystems.exists(_of_run(path, name)):
@@ -79,7 +80,7 @@ def write(path: str, run_id: str, summary: Mapping[str, Any], *, again: bool = F
 
 
 def put_back(path: str) -> bool:
-    """Make `run.json` what it was before the run that is under way; returns whether there was one."""
+    """Restore the `run.json` from before the run in progress; return whether there was one."""
     text = _read(_name(path, PRIVATE, EARLIER))
     if text is None:
         return False
@@ -89,7 +90,7 @@ def put_back(path: str) -> bool:
 
 
 def count(path: str) -> int:
-    """How many summaries there are under `runs/`."""
+    """Return the number of summaries under `runs/`."""
     if is_remote(path):
         return len(FileSystems.match([_name(path, RUNS, "*.json")])[0].metadata_list)
     directory = _name(path, RUNS)
@@ -111,7 +112,7 @@ def _write_run(path: str, run_id: str, text: bytes) -> None:
 
 
 def _write(path: str, name: str, text: bytes) -> None:
-    # The unfinished file is out of sight of whoever lists the directory.
+    # The unfinished file is in the directory of internal files, so that no reader lists it.
     write_whole(name, text, _name(path, PRIVATE, "half.run.json"))
 
 
@@ -124,7 +125,7 @@ def _read(name: str) -> bytes | None:
 
 
 def _run_id(text: bytes) -> str | None:
-    """The run's name in a summary; None where it can't be a file's."""
+    """Return the run's ID from a summary; None when it can't be a file's name."""
     try:
         run_id = json.loads(text)["run_id"]
     except (ValueError, KeyError, TypeError, RecursionError):

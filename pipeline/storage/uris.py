@@ -1,10 +1,10 @@
-"""What a path or a URI says: where it is, and what of it may be shown."""
+"""Tells where a path leads, and removes passwords from URIs before they are shown."""
 
 from __future__ import annotations
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path of a file or directory leads to a service, such as `gs://bucket/name`, not to a disk."""
+    """Whether a path leads to a service, such as `gs://bucket/name`, rather than to a local disk."""
     return "://" in path
 
 
@@ -14,10 +14,10 @@ def on_cloud_storage(path: str) -> bool:
 
 
 def without_password(uri: str) -> str:
-    """A URI without the user, the password and the query it may hold; a local path stays as it is."""
+    """Return a URI without its user, password and query. A local path stays as it is."""
     scheme, separator, rest = uri.partition("://")
     if scheme == "sqlite":
         return uri
-    # Behind the last @, since a password that is not escaped may hold anything.
+    # The host stands behind the last @: a password that is not escaped may contain an @ itself.
     shown = rest.rpartition("@")[2].partition("?")[0] if separator else scheme.rpartition("@")[2]
     return f"{scheme}{separator}{shown}" if separator else shown

@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are whole."""
+"""Writes files that appear under their name only when they are complete."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from groundrows.schemas.wording import reason_of
 
 @contextmanager
 def written_whole(path: str, half: str | None = None) -> Iterator[Any]:
-    """Give a file to write into, which gets its name when the block ends, and vanishes when the block fails.
+    """Yield a file to write into. It gets its name when the block ends; it is deleted when the block fails.
 
     Args:
-        path: The file's name, local or on `gs://`. What is there is replaced.
-        half: Its name until then; by default one beside `path` that nobody else has.
+        path: The file's final name, local or on `gs://`. An existing file is replaced.
+        half: The file's name until then; by default a unique name beside `path`.
     """
     half = half or f"{path}.{uuid.uuid4().hex}"
     try:
@@ -50,9 +50,9 @@ def writing_output(path: str) -> Iterator[None]:
 
 
 def write_whole(path: str, data: bytes, half: str | None = None) -> None:
-    """Write a file in one go. Arguments as for `written_whole`."""
+    """Write bytes to a file. The arguments are those of `written_whole`."""
     if is_remote(path):
-        # An object appears once all of it has arrived.
+        # On Cloud Storage, an object appears only when all of it has arrived.
         with open_for_writing(path) as file:
             file.write(data)
         return
@@ -61,7 +61,7 @@ def write_whole(path: str, data: bytes, half: str | None = None) -> None:
 
 
 def check_output(path: str) -> None:
-    """Find out before the work whether the local file that `--output` names can be written.
+    """Check before the work whether the local file that `--output` names can be written.
 
     Raises:
         UsageError: It can't.
@@ -75,6 +75,6 @@ def check_output(path: str) -> None:
     elif not os.path.isdir(above):
         problem = f"there is no directory {above}"
     elif not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
-        problem = f"nothing can be written into {above}"
+        problem = f"{above} is not writable"
     if problem:
         raise UsageError(f"--output={path} can't be written: {problem}; name another file.")

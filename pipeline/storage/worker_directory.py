@@ -1,9 +1,10 @@
-"""A worker's output directory: its own, for as long as there is a subscription to work off.
+"""The output directory of a worker, the process that answers a subscription's messages.
 
-To be started again is the normal thing for a worker, so it goes on in its directory whatever ended it before,
-and every row file that is there stays: its messages were acknowledged and do not come again. For the same
-reason the directory must not be taken for that of a run over archives which was stopped, whose rows are made
-anew: the worker's mark is another one.
+A worker is often stopped and started again, and it then continues in its directory. All row files there
+stay, because their messages were acknowledged and Pub/Sub does not deliver them again.
+
+A stopped run over archives is different: it writes its rows again. So a worker marks its directory with
+another file, and neither kind of run takes the other's directory for its own.
 """
 
 from __future__ import annotations
@@ -33,37 +34,37 @@ MARK = "worker.json"
 
 
 def check(path: str, *, overwrite: bool, append: bool) -> None:
-    """Find out, without touching anything, whether a worker may write to a directory.
+    """Check whether a worker may write to a directory, without changing anything.
 
     Raises:
         UsageError: It may not.
     """
     if overwrite:
         raise UsageError(
-            "--overwrite would remove rows whose messages are acknowledged and do not come again: leave it "
-            "out, or name another directory."
+            "--overwrite would remove rows whose messages are acknowledged and are not delivered again: "
+            "leave it out, or name another directory."
         )
     with output.errors_named(path):
-        _begun(path, append=append)
+        _new_or_continued(path, append=append)
         if not is_remote(path):
             output.check_writable(path)
 
 
 @contextmanager
 def claimed(path: str, *, append: bool) -> Iterator[Output]:
-    """Claim the directory for a worker, for as long as it works.
+    """Claim the directory for a worker, and keep it claimed while the block runs.
 
     Yields:
-        Where it writes. `kept_files` are all the row files that were there.
+        The worker's output. Its `kept_files` are all row files in the directory.
 
     Raises:
-        UsageError: It holds rows that are no worker's and `append` was not given, something else is writing
-            to it, or it can't be written.
+        UsageError: The directory holds rows that no worker wrote and `append` is false, another run is
+            writing to it, or it can't be written.
     """
     with ExitStack() as stack:
         with output.errors_named(path):
             stack.enter_context(output.locked(path))
-            where = _begun(path, append=append)
+            where = _new_or_continued(path, append=append)
             make_directory(where.private())
             _write_mark(where)
             summaries.set_aside(path)
@@ -72,19 +73,19 @@ def claimed(path: str, *, append: bool) -> Iterator[Output]:
 
 
 def renew(where: Output) -> None:
-    """Mark a directory as the worker's once more, after it was taken away and rows came there anew."""
+    """Mark a directory as the worker's again, after somebody removed it and new rows were written there."""
     make_directory(where.private())
     _write_mark(where)
     output.remove_staging(where)
 
 
-def _begun(path: str, *, append: bool) -> Output:
+def _new_or_continued(path: str, *, append: bool) -> Output:
     check_name(path)
     rows = tuple(file for table in TABLES for file in row_files(FileSystems.join(path, table)))
     if FileSystems.exists(FileSystems.join(path, output.UNDER_WAY)):
         raise UsageError(
-            f"--output={path} holds a run over archives that was stopped: give its command again to finish "
-            "it, or name another directory."
+            f"--output={path} holds a stopped run over archives: run its command again to finish it, or name "
+            "another directory."
         )
     mark = _mark(path)
     if mark is not None:
@@ -98,10 +99,10 @@ def _begun(path: str, *, append: bool) -> Output:
 
 
 def _mark(path: str) -> dict[str, Any] | None:
-    """What a worker noted in its directory, or None where none has worked.
+    """Return the mark that a worker left in its directory, or None.
 
     Raises:
-        ValueError: It is damaged.
+        ValueError: The mark is damaged.
     """
     name = str(FileSystems.join(path, summaries.PRIVATE, MARK))
     try:

@@ -196,8 +196,8 @@ def test_a_killed_run_is_taken_up(storage: CloudStorage, folder: str, tmp_path: 
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("gs://groundrows-tests/run[1]", "would stand for others"),
-        ("gs://groundrows-tests/*/out", "would stand for others"),
+        ("gs://groundrows-tests/run[1]", "would match other files"),
+        ("gs://groundrows-tests/*/out", "would match other files"),
         ("gs://", "names no bucket"),
         ("gs:", "names no bucket"),
         ("gs://no-such-bucket/out", "NotFound"),

@@ -1,1 +1,1 @@
-"""How rows are stored in files: `seam.py` says what a format does, and `known.py` lists the formats."""
+"""Formats of row files: `seam.py` declares the interface of a format, and `known.py` lists the formats."""

@@ -1,4 +1,4 @@
-"""Rows in Avro object container files, the format that every reader has, BigQuery's loads included."""
+"""Rows in Avro object container files, a format that BigQuery and most other tools can load."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from groundrows.schemas.rows import Row, encode
 if TYPE_CHECKING:
     import polars as pl
 
-# The codec that every reader has.
+# Every Avro reader supports this codec.
 CODEC = "deflate"
-# Before compression. Readers take a block at a time; larger blocks compress no better.
+# Size of a block before compression. Readers hold one block in memory; larger blocks compress no better.
 BLOCK_BYTES = 64_000
 
-# The header of a file, by Avro's specification.
+# The header of a file, from Avro's specification.
 _HEADER = parse_schema(
     {
         "type": "record",
@@ -42,20 +42,23 @@ class Avro:
     suffix = ".avro"
 
     def writer(self, file: BinaryIO, schema: Mapping[str, Any]) -> AvroWriter:
-        """Begin a file."""
+        """Start a file."""
         return AvroWriter(file, schema)
 
     def read(self, file: BinaryIO, columns: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the rows; only `columns` are decoded into Python."""
+        """Yield the rows. Other columns than `columns` are skipped without decoding them."""
         rows: Iterator[Any] = iter(reader(file, reader_schema=cast(Any, columns)))
         return rows
 
     def count(self, file: BinaryIO) -> int:
-        """The number of rows, from the headers of the blocks."""
+        """Return the number of rows, which the blocks' headers hold."""
         return sum(block.num_records for block in block_reader(file))
 
     def check_whole(self, path: str) -> None:
-        """Check by their headers that every block is there; polars leaves out a last block that is cut."""
+        """Check that the file is complete by reading its blocks' headers.
+
+        Without this, polars would silently skip a last block that is cut off.
+        """
         size = os.path.getsize(path)
         with open(path, "rb") as file:
             sync = cast(dict[str, bytes], schemaless_reader(file, _HEADER, None))["sync"]
@@ -63,11 +66,11 @@ class Avro:
                 schemaless_reader(file, "long", None)  # the number of its rows
                 file.seek(cast(int, schemaless_reader(file, "long", None)), os.SEEK_CUR)
                 if file.read(len(sync)) != sync:
-                    raise ValueError("it breaks off, or is damaged")
+                    raise ValueError("it is cut off or damaged")
 
     def scan(self, path: str, batch_rows: int) -> pl.LazyFrame:
-        """A file's rows for polars."""
-        # Here, because only the report has polars.
+        """Return a file's rows as a polars frame."""
+        # Imported here because only the report needs polars, which is an optional dependency.
         from polars_avro import scan_avro
 
         return scan_avro(path, batch_size=batch_rows, glob=False)
@@ -75,7 +78,7 @@ class Avro:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A block as fastavro's writer takes it: rows that are encoded, and not compressed."""
+    """A block in the form that fastavro's writer takes: encoded rows, not yet compressed."""
 
     num_records: int
     bytes_: BytesIO
@@ -90,20 +93,20 @@ class AvroWriter:
         self._block_rows = 0
 
     def write(self, row: Row) -> None:
-        """Add a row, checked as it is encoded."""
+        """Add a row. Encoding it also checks it."""
         self._block += encode(row)
         self._block_rows += 1
         if len(self._block) >= BLOCK_BYTES:
             self._end_block()
 
     def write_values(self, values: Mapping[str, Any]) -> None:
-        """Add a row that is a mapping."""
+        """Add a row given as a mapping."""
         if self._block_rows:
             self._end_block()
         self._writer.write(cast(Any, values))
 
     def close(self) -> None:
-        """Write what is buffered."""
+        """Write the buffered rows."""
         if self._block_rows:
             self._end_block()
         self._writer.flush()

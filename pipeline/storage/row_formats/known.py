@@ -12,12 +12,13 @@ DEFAULT = "avro"
 
 
 def format_of(path: str) -> RowFormat:
-    """The format of a row file, by the end of its name.
+    """Return the format of a row file, which the end of its name tells.
 
     Raises:
-        ValueError: No format's files are named so.
+        ValueError: The name has no known suffix.
     """
     for each in FORMATS.values():
         if path.endswith(each.suffix):
             return each
-    raise ValueError(f"{path} is no row file: none of {', '.join(each.suffix for each in FORMATS.values())}")
+    known = ", ".join(each.suffix for each in FORMATS.values())
+    raise ValueError(f"{path} is not a row file: its name must end with one of {known}")

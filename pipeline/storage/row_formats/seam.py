@@ -1,4 +1,4 @@
-"""What a format of row files does. Everything that reads or writes rows goes through this."""
+"""The interface of a format of row files. All code that reads or writes rows uses it."""
 
 from __future__ import annotations
 
@@ -22,52 +22,55 @@ class RowWriter(Protocol):
         """
 
     def write_values(self, values: Mapping[str, Any]) -> None:
-        """Add a row that `RowFormat.read` gave, or one of a file that is no table: values by column."""
+        """Add a row given as a mapping from column to value, such as one from `RowFormat.read`.
+
+        Exports use this for files that are not tables.
+        """
 
     def close(self) -> None:
-        """Write what is buffered, and what the format has at the end of a file. The file stays open."""
+        """Write the buffered rows and the end of the file, if the format has one. The file stays open."""
 
 
 class RowFormat(Protocol):
-    """A format of row files. It deals with open files; opening them is `storage.row_files`' matter."""
+    """A format of row files. It works on open files; `storage.row_files` opens them."""
 
     @property
     def name(self) -> str:
-        """What people call it: `avro`."""
+        """The format's name, such as `avro`."""
 
     @property
     def suffix(self) -> str:
-        """The end of its files' names, with the dot."""
+        """The end of its files' names, such as `.avro`."""
 
     def writer(self, file: BinaryIO, schema: Mapping[str, Any]) -> RowWriter:
-        """Begin a file.
+        """Start a file.
 
         Args:
             file: Open for writing.
-            schema: The Avro schema of its rows, as fastavro parsed it; every format derives its own from it.
+            schema: The rows' Avro schema, parsed by fastavro. Every format derives its own schema from it.
         """
 
     def read(self, file: BinaryIO, columns: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the rows, values by column.
+        """Yield the rows as mappings from column to value.
 
         Args:
             file: Open for reading.
-            columns: An Avro record schema with the columns to read; the others are skipped without decoding
-                them. A column that the file lacks has the schema's default. None: all columns of the file.
+            columns: An Avro record schema of the columns to read; other columns are skipped without decoding
+                them. A column that the file lacks has the schema's default. None reads all columns.
 
         Raises:
             Exception: The file is not of this format, is damaged, or lacks a column that has no default.
         """
 
     def count(self, file: BinaryIO) -> int:
-        """The number of rows, without decoding one."""
+        """Return the number of rows, without decoding them."""
 
     def check_whole(self, path: str) -> None:
         """Check that a local file is complete, without decoding a row.
 
         Raises:
-            ValueError: The file breaks off or is damaged.
+            ValueError: The file is cut off or damaged.
         """
 
     def scan(self, path: str, batch_rows: int) -> pl.LazyFrame:
-        """A local file's rows for polars, which takes `batch_rows` of them into memory at a time."""
+        """Return a local file's rows as a polars frame. Polars reads `batch_rows` rows at a time."""

@@ -255,7 +255,7 @@ def test_a_file_in_the_way(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError) as raised:
         output.check(str(path), overwrite=True, append=False)
     assert is_one_sentence(str(raised.value))
-    assert f"{tmp_path}/file is no directory" in str(raised.value)
+    assert f"{tmp_path}/file is not a directory" in str(raised.value)
     with pytest.raises(UsageError, match="name another directory"):
         claim(path, overwrite=True)
     assert files_below(tmp_path) == {"file": b"mine"}
@@ -264,7 +264,7 @@ def test_a_file_in_the_way(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["answers", "failures", ".groundrows"])
 def test_a_file_where_a_tables_directory_goes(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"mine")
-    with pytest.raises(UsageError, match=f"/{name} is no directory"):
+    with pytest.raises(UsageError, match=f"/{name} is not a directory"):
         output.check(str(tmp_path), overwrite=True, append=False)
 
 
@@ -292,7 +292,7 @@ def test_a_directory_that_may_not_be_written() -> None:
 
 def test_a_link_to_nowhere(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "deeper")
-    with pytest.raises(UsageError, match="is no directory"):
+    with pytest.raises(UsageError, match="is not a directory"):
         output.check(str(tmp_path / "link"), overwrite=False, append=False)
     with pytest.raises(UsageError, match="name another directory"):
         claim(tmp_path / "link")

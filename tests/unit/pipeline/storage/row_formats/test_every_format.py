@@ -63,7 +63,7 @@ def test_formats_fit_the_seam_and_differ_in_their_suffixes(where: Output) -> Non
 
 
 def test_a_name_of_no_format_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"a\.txt is no row file: none of \.avro"):
+    with pytest.raises(ValueError, match=r"a\.txt is not a row file: its name must end with one of \.avro"):
         format_of("a.txt")
 
 
