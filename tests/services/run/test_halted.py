@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from groundrows.pipeline.emulator.process import running_emulator
 from groundrows.pipeline.run import session
 from groundrows.schemas.errors import LedgerError
 from groundrows.transforms.generate.calling import shared
+from groundrows.transforms.generate.ledger import sqlite
 from groundrows.transforms.generate.ledger.redis import RedisLedger
 from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
 from tests.support.services import free_port, redis_server
@@ -116,6 +120,68 @@ def test_a_ledger_on_a_full_disk(
     assert groundrows("run", *flags).code == 0
     check_taken_up(out, calls)
     assert run_json(out)["already_answered"] == answered
+
+
+LOCKER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_program_that_locks(ledger: Path) -> Iterator[None]:
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKER, ledger], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as locker:
+        assert locker.stdout is not None
+        assert locker.stdout.readline() == b"locked\n"
+        yield
+        locker.kill()
+
+
+def test_a_sqlite_ledger_that_another_program_keeps_locked(
+    capsys: pytest.CaptureFixture[str],
+    address: str,
+    archive: Path,
+    tmp_path: Path,
+    calls: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    groundrows = Groundrows(capsys, "--service=emulator", f"--endpoint={address}")
+    out = tmp_path / "out"
+    ledger = out / ".groundrows" / "ledger.sqlite"
+    flags = command(archive, out)
+    before = SqliteLedger.put_many
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.3)
+    with ExitStack() as locks:
+
+        def put_many(self: Any, entries: Any) -> None:
+            before(self, entries)
+            if len(prompts_of(calls)) > 20 and not locked:
+                locked.append(ledger)
+                locks.enter_context(another_program_that_locks(ledger))
+
+        locked: list[Path] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteLedger, "put_many", put_many)
+            result = groundrows("run", *flags)
+        assert locked
+        assert (result.code, (out / "run.json").exists()) == (1, False)
+        assert ADVICE in result.err
+        assert is_one_sentence(result.err.splitlines()[-1])
+        # As long as it is locked, that is what the same command says.
+        asked = len(prompts_of(calls))
+        for told in (groundrows("run", *flags), groundrows("run", *flags, "--overwrite")):
+            assert told.code == 2
+            assert f"The ledger {ledger} is locked by another program" in told.err
+            assert ADVICE in told.err
+            assert is_one_sentence(told.err.splitlines()[-1])
+        assert len(prompts_of(calls)) == asked
+    assert groundrows("run", *flags).code == 0
+    check_taken_up(out, calls)
 
 
 def test_a_redis_that_comes_back_empty(

@@ -100,9 +100,11 @@ class SqliteLedger:
                 self._db.close()
                 raise
         except (sqlite3.Error, OSError) as error:
-            raise LedgerError(
+            raise _error(
+                path,
+                error,
                 f"The ledger {path} can't be used: {error}. Name another file with --ledger, or move this "
-                "one away to start a new one."
+                "one away to start a new one.",
             ) from None
 
     @contextmanager
@@ -116,9 +118,11 @@ class SqliteLedger:
             try:
                 yield self._db
             except (sqlite3.Error, OSError) as error:
-                raise LedgerError(
+                raise _error(
+                    self._path,
+                    error,
                     f"The ledger {self._path} failed: {error}. What was answered so far is kept; free the "
-                    "disk or name another file with --ledger, and run the same command again."
+                    "disk or name another file with --ledger, and run the same command again.",
                 ) from None
 
     def _select(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -130,8 +134,10 @@ class SqliteLedger:
         try:
             yield
         except sqlite3.Error as error:
-            raise LedgerError(
-                f"The ledger {self._path} can't be read: {error}. Move it away to start a new one."
+            raise _error(
+                self._path,
+                error,
+                f"The ledger {self._path} can't be read: {error}. Move it away to start a new one.",
             ) from None
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
@@ -323,6 +329,16 @@ class SqliteLedger:
                 f"The ledger {self._path} is damaged: a response in it can't be unpacked. Move it away to "
                 "start a new one."
             ) from None
+
+
+def _error(path: str, error: sqlite3.Error | OSError, says: str) -> LedgerError:
+    """What people are told of an error: that somebody else is at work, or else what `says` says."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return LedgerError(
+            f"The ledger {path} is locked by another program, and was so for {BUSY_SECONDS:.0f} s: wait for it or end "
+            "it, and run the same command again."
+        )
+    return LedgerError(says)
 
 
 def _connect(path: str, mode: str) -> sqlite3.Connection:
