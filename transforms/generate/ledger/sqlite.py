@@ -335,8 +335,8 @@ def _error(path: str, error: sqlite3.Error | OSError, says: str) -> LedgerError:
     """What people are told of an error: that somebody else is at work, or else what `says` says."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LedgerError(
-            f"The ledger {path} is locked by another program, and was so for {BUSY_SECONDS:.0f} s: wait for it or end "
-            "it, and run the same command again."
+            f"The ledger {path} is locked by another program, and was so for {BUSY_SECONDS:.0f} s: wait for "
+            "it or end it, and run the same command again."
         )
     return LedgerError(says)
 
