@@ -1,7 +1,7 @@
 """The names of everything that the steps count; whoever counts or reads a counter imports them from here.
 
 A counter of Beam has a namespace and a name. A runner adds up its counters over all workers, and shows them
-only when a run is over; `TALLY` holds the one figure that a display of progress needs earlier.
+only when a run is over; `TALLY` holds the figures that a display of progress needs earlier.
 """
 
 from __future__ import annotations
@@ -67,9 +67,11 @@ class Tally:
 
     Attributes:
         broken: Records that became a failure without being asked.
+        left_out: Records whose questions were answered already (`unanswered.py`).
     """
 
     broken: int = 0
+    left_out: int = 0
 
 
 TALLY = Tally()

@@ -21,15 +21,20 @@ from groundrows.transforms.generate.stage import GenerateAnswers
 from groundrows.transforms.parse import ParseChecks, ParseQuestions
 from groundrows.transforms.rows.flatten import FailureRows, FlattenOutcomes
 from groundrows.transforms.rows.flatten_checks import FlattenChecks
+from groundrows.transforms.unanswered import ParseUnanswered
 
 
 def build(pipeline: beam.Pipeline, settings: RunSettings) -> None:
     """Add every step of a run."""
     records, failures = settings.source.read(pipeline, spread=settings.spread)
-    add_steps(records, failures, settings)
+    answered = settings.calls.answered_path
+    parsing = ParseUnanswered(settings.records, answered) if answered and settings.source.bounded else None
+    add_steps(records, failures, settings, parsing)
 
 
-def add_steps(records: Any, read_failures: Any | None, settings: RunSettings) -> None:
+def add_steps(
+    records: Any, read_failures: Any | None, settings: RunSettings, parsing: beam.PTransform | None = None
+) -> None:
     """Add every step after the reading.
 
     With one worker process, nothing is shuffled before the calls. The first call is made at once, and memory
@@ -45,9 +50,10 @@ def add_steps(records: Any, read_failures: Any | None, settings: RunSettings) ->
         records: PCollection[Record], unbounded if and only if the settings have a stream.
         read_failures: PCollection[Failure] of what could not be read, or None when reading can't fail.
         settings: The run; its `source` is not used.
+        parsing: Makes questions and failures from the records; None for the step that leaves no record out.
     """
     alone = isinstance(settings.records, CheckSettings)
-    parsed = records | "Parse" >> _parsing(settings.records)
+    parsed = records | "Parse" >> (parsing or _parsing(settings.records))
     questions = parsed[parse.QUESTIONS]
     if settings.spread and settings.stream is None and settings.calls.rate_limiter != "sharded":
         # Without this, the worker that reads an archive would also ask all its questions.

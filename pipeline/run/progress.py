@@ -9,11 +9,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TextIO
 
 from groundrows.schemas.durations import coarse_duration
-from groundrows.transforms.counters import TALLY
+from groundrows.transforms.counters import TALLY, Tally
 from groundrows.transforms.generate.calling import shared
 
 TERMINAL_SECONDS = 0.5
@@ -47,17 +47,17 @@ class Snapshot:
     budget: int | None = None
 
 
-def snapshot(broken_before: int = 0) -> Snapshot:
+def snapshot(before: Tally) -> Snapshot:
     """Return the progress of the engines in this process. It does not cover worker processes.
 
     Args:
-        broken_before: Number of broken records that the process counted before this run.
+        before: The tally of the process before this run.
     """
     engines = shared.running()
     asking = [engine for engine in engines if engine.settings.method == "generate"] or engines
-    broken = TALLY.broken - broken_before
+    broken = TALLY.broken - before.broken
     return Snapshot(
-        done=broken + sum(engine.done for engine in asking),
+        done=broken + TALLY.left_out - before.left_out + sum(engine.done for engine in asking),
         failed=broken + sum(engine.failed for engine in asking),
         in_flight=sum(engine.attempts.out for engine in engines),
         retrying=sum(engine.attempts.waiting_to_retry for engine in engines),
@@ -132,28 +132,24 @@ def shown(count: Callable[[], int] | None, stream: TextIO | None = None) -> Iter
 def _show(count: Callable[[], int] | None, stream: TextIO, stop: threading.Event) -> None:
     # A failing display must not end the run. `rich` raises SystemExit when the reader of the stream is gone.
     with suppress(Exception, SystemExit):
-        before = TALLY.broken
+        before = replace(TALLY)
         if stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
             _redraw(count, stream, stop, before)
         else:
             _print(count, stream, stop, before)
 
 
-def _print(
-    count: Callable[[], int] | None, stream: TextIO, stop: threading.Event, broken_before: int
-) -> None:
+def _print(count: Callable[[], int] | None, stream: TextIO, stop: threading.Event, before: Tally) -> None:
     meter = Meter(time.monotonic())
     total: list[int] | None = None
     while not stop.wait(LOG_SECONDS):
         if total is None:  # counting starts late, so that a short run needs none
             total = _counted(count)
         known = total[0] if total else None
-        print(meter.line(time.monotonic(), snapshot(broken_before), known), file=stream, flush=True)
+        print(meter.line(time.monotonic(), snapshot(before), known), file=stream, flush=True)
 
 
-def _redraw(
-    count: Callable[[], int] | None, stream: TextIO, stop: threading.Event, broken_before: int
-) -> None:
+def _redraw(count: Callable[[], int] | None, stream: TextIO, stop: threading.Event, before: Tally) -> None:
     # Imported here because only a terminal needs it.
     from rich.console import Console
     from rich.live import Live
@@ -166,7 +162,7 @@ def _redraw(
     # `Live` moves what other code prints above the display.
     with Live(console=Console(file=stream), auto_refresh=False, transient=True) as live:
         while not stop.wait(TERMINAL_SECONDS):
-            seen, known = snapshot(broken_before), total[0] if total else None
+            seen, known = snapshot(before), total[0] if total else None
             view = Table.grid(expand=True)
             # Without a total, the bar pulses.
             view.add_row(ProgressBar(total=known, completed=seen.done, pulse=known is None))

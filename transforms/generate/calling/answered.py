@@ -21,10 +21,11 @@ _MOST_PARAMETERS = 500
 class AnsweredTurns:
     """A set of (turn's name, turn) on disk, so that its size is bounded by the disk and not by memory.
 
-    Beside it stands which of their answers are yet to be checked: none, unless `add_unchecked` said so.
+    Beside it stands which of their answers are yet to be checked: none, unless `add_unchecked` said so; and
+    which questions were left out already, so that a run tells their duplicates (`claim`).
 
     Args:
-        path: A SQLite file, made when missing.
+        path: A SQLite file, made when missing. It is made anew for every run.
     """
 
     def __init__(self, path: str) -> None:
@@ -38,6 +39,9 @@ class AnsweredTurns:
         self._db.execute(
             "CREATE TABLE IF NOT EXISTS unchecked (question_id TEXT, turn_index INTEGER, answer_id TEXT,"
             " PRIMARY KEY (question_id, turn_index, answer_id)) WITHOUT ROWID"
+        )
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS claims (key BLOB PRIMARY KEY, origin TEXT) WITHOUT ROWID"
         )
 
     def add(self, turns: Iterable[tuple[str, int]]) -> None:
@@ -85,6 +89,9 @@ class AnsweredTurns:
 
     def unchecked(self, question_ids: Sequence[str]) -> dict[tuple[str, int], frozenset[str]]:
         """By question and turn, the ids of the answers that are yet to be checked, where there are any."""
+        with self._lock:
+            if self._db.execute("SELECT 1 FROM unchecked LIMIT 1").fetchone() is None:
+                return {}
         found: dict[tuple[str, int], set[str]] = {}
         rows = self._rows("question_id, turn_index, answer_id FROM unchecked", question_ids)
         for question_id, turn_index, answer_id in rows:
@@ -99,6 +106,27 @@ class AnsweredTurns:
                 rows = self._db.execute(f"SELECT {columns} WHERE question_id IN ({marks})", part).fetchall()
             yield from rows
 
+    def claim(self, claims: Mapping[bytes, str]) -> dict[bytes, str]:
+        """Note who is the first to be left out; as `Ledger.claim`, for this run.
+
+        Args:
+            claims: By a question's key, the origin of the record that asks it.
+        """
+        holders = dict(claims)
+        keys = list(claims)
+        for start in range(0, len(keys), _MOST_PARAMETERS // 2):
+            part = keys[start : start + _MOST_PARAMETERS // 2]
+            rows = ",".join(["(?,?)"] * len(part))
+            values = [value for key in part for value in (key, claims[key])]
+            with self._lock:
+                done = self._db.execute(f"INSERT OR IGNORE INTO claims VALUES {rows}", values)
+                if done.rowcount == len(part):
+                    continue
+                marks = ",".join("?" * len(part))
+                found = self._db.execute(f"SELECT key, origin FROM claims WHERE key IN ({marks})", part)
+                holders.update(found.fetchall())
+        return holders
+
     def close(self) -> None:
         """Close the file."""
         with self._lock:
@@ -108,6 +136,11 @@ class AnsweredTurns:
 def turn_name(question_id: str, text: str) -> str:
     """Under which name a turn is noted: whose it is and what it asks, so that a changed one is another."""
     return f"{question_id}\0{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def is_complete(question: Question, delivered: Delivered) -> bool:
+    """Whether nothing is left to do for a question: all turns are answered, and their answers checked."""
+    return len(delivered) == len(question.turns) and not any(delivered.values())
 
 
 def delivered_turns(answered: AnsweredTurns | None, questions: Sequence[Question]) -> list[Delivered]:

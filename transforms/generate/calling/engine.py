@@ -17,7 +17,12 @@ from typing import Any, TypeVar
 from groundrows.schemas.errors import LedgerError, SetupError
 from groundrows.schemas.outcome import Answer, Outcome
 from groundrows.schemas.question import Question
-from groundrows.transforms.generate.calling.answered import AnsweredTurns, Delivered, delivered_turns
+from groundrows.transforms.generate.calling.answered import (
+    AnsweredTurns,
+    Delivered,
+    delivered_turns,
+    is_complete,
+)
 from groundrows.transforms.generate.calling.attempts import Attempts, GaveUp, Line, Success
 from groundrows.transforms.generate.calling.basket import Backlog, Basket
 from groundrows.transforms.generate.calling.breaker import Breaker
@@ -249,7 +254,7 @@ class Engine:
         for is_first, turns, (ticket, question) in zip(first, delivered, batch, strict=True):
             if not is_first:
                 self._deliver(basket, ticket, skipped(question, "duplicate"))
-            elif len(turns) == len(question.turns) and not any(turns.values()):
+            elif is_complete(question, turns):
                 self._deliver(basket, ticket, skipped(question, "already_answered"))
             else:
                 kept.append((ticket, question, turns))

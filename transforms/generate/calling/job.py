@@ -99,23 +99,32 @@ def question_key(question: Question) -> bytes:
     return entry_key(question.question_id, 0, name)
 
 
+Claim = Callable[[Mapping[bytes, str]], Mapping[bytes, str]]
+"""Notes origins by the keys of their questions; gives the origin that holds each; see `Ledger.claim`."""
+
+
 def claimed(ledger: Ledger, run_id: str, questions: Sequence[Question]) -> list[bool]:
     """Claim a batch for a run: for each question, whether it is the first of its kind there.
 
     A question that comes again from the same origin, as in a bundle that is tried again, is the first still.
     """
+    return first_of_their_kind(lambda claims: ledger.claim(run_id, claims), questions)
+
+
+def first_of_their_kind(claim: Claim, questions: Sequence[Question]) -> list[bool]:
+    """As `claimed`, wherever claims are noted."""
     keys = [question_key(question) for question in questions]
     # Within a batch the first origin wins too: the dictionary must not let the last one in.
     claims: dict[bytes, str] = {}
     for key, question in zip(keys, questions, strict=True):
         claims.setdefault(key, question.origin)
-    holders = ledger.claim(run_id, claims)
+    holders = claim(claims)
 
     def is_first(key: bytes, origin: str) -> bool:
         if claims[key] == origin:
             return holders[key] == origin
         # A ledger may not know whose a claim is, only whether it is that of the origin that asks.
-        return ledger.claim(run_id, {key: origin})[key] == origin
+        return claim({key: origin})[key] == origin
 
     return [is_first(key, question.origin) for key, question in zip(keys, questions, strict=True)]
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -87,8 +88,8 @@ def test_engines_that_are_gone_make_no_negative_rate() -> None:
 
 
 def test_what_can_be_seen_of_the_engines_of_this_process() -> None:
-    broken = TALLY.broken  # by other tests of this process
-    assert snapshot(broken) == seen(0)
+    before = replace(TALLY)  # by other tests of this process
+    assert snapshot(before) == seen(0)
     asked, go_on = threading.Event(), threading.Event()
 
     async def wait(prompt: str, nth: int) -> bytes:
@@ -107,13 +108,13 @@ def test_what_can_be_seen_of_the_engines_of_this_process() -> None:
         basket = Basket()
         engine.submit([(0, make_question("Why?"))], basket)
         assert asked.wait(20)
-        assert snapshot(broken) == Snapshot(0, 0, 1, 0, calls=1)
+        assert snapshot(before) == Snapshot(0, 0, 1, 0, calls=1)
         go_on.set()
         list(basket.drain())
-        assert snapshot(broken) == Snapshot(1, 0, 0, 0, calls=1)
+        assert snapshot(before) == Snapshot(1, 0, 0, 0, calls=1)
     finally:
         shared.release(engine)
-    assert snapshot(broken) == seen(0)
+    assert snapshot(before) == seen(0)
 
 
 class Stream(io.StringIO):
