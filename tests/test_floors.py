@@ -28,6 +28,7 @@ ROOMS = {
     "pages": {"schemas"},
     "report": {*BELOW, "storage", "options", "query", "pages"},
     "export": {*BELOW, "storage", "sources", "query"},
+    "expire": {*BELOW, "storage"},
     "commands": {
         *BELOW,
         "storage",
@@ -40,6 +41,7 @@ ROOMS = {
         "pages",
         "report",
         "export",
+        "expire",
         "emulator",
     },
     "deploy": {*BELOW, "options", "run", "commands", "emulator"},

@@ -91,6 +91,11 @@ COMMANDS: dict[str, Command] = {
         _late("options.ledger:ledger_parser"),
         _late("commands.ledger:ledger"),
     ),
+    "expire": Command(
+        "remove links, suggestions and passages of Google Search from old answers",
+        _late("options.expire:expire_parser"),
+        _late("commands.expire:expire"),
+    ),
     "emulator": Command(
         "serve the Grounded Generation API on this machine, for trying out and for tests",
         _late("commands.emulator:emulator_parser"),

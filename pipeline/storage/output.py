@@ -363,8 +363,12 @@ def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
 
 
 @contextmanager
-def locked(path: str) -> Iterator[None]:
+def locked(path: str, said: str = "") -> Iterator[None]:
     """Keep other runs on this machine out of a directory. The lock ends with the process, even when killed.
+
+    Args:
+        path: The directory.
+        said: The error's text. By default it is what helps the caller of a second run.
 
     Raises:
         UsageError: Another run holds the lock.
@@ -379,6 +383,7 @@ def locked(path: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"--output={path} is being written by another run: wait for it, or name another directory."
+                said
+                or f"--output={path} is being written by another run: wait for it, or name another directory."
             ) from None
         yield

@@ -13,6 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 from groundrows.pipeline.storage.files import open_for_writing
 from groundrows.pipeline.storage.row_formats.known import FORMATS, format_of
 from groundrows.pipeline.storage.uris import is_remote
+from groundrows.pipeline.storage.whole import written_whole
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.rows import Row
 from groundrows.schemas.tables import TABLES
@@ -83,6 +84,26 @@ def read_rows(path: str, columns: Mapping[str, Any] | None = None) -> Iterator[d
 
 def _opened(path: str) -> Any:
     return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def rewrite_rows(path: str, rows: Iterable[Mapping[str, Any]], table: str, half: str) -> None:
+    """Put other rows in the place of a file's, all at once: whoever opens it finds the old ones or the new.
+
+    Args:
+        path: The file, local or on `gs://`.
+        rows: Values by column; a column that is left out has its default.
+        table: The table they are of.
+        half: A file that holds the new rows until all of them are there.
+    """
+    with written_whole(path, half) as file:
+        writer = format_of(path).writer(file, TABLES[table].schema)
+        for row in rows:
+            writer.write_values(row)
+        writer.close()
+        if not is_remote(path):
+            # The name must not pass to rows that are in memory alone: the old ones are gone with it.
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def columns_of(table: str, *names: str, missing: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
@@ -96,6 +96,24 @@ def count(path: str) -> int:
     directory = _name(path, RUNS)
     names = os.listdir(directory) if os.path.isdir(directory) else []
     return sum(name.endswith(".json") for name in names)
+
+
+def every(path: str) -> Iterator[dict[str, Any]]:
+    """What each finished run said of itself, the last one's also as `run.json`; damaged ones are left out."""
+    pattern = _name(path, RUNS, "*.json")
+    if is_remote(path):
+        runs = [file.path for file in FileSystems.match([pattern])[0].metadata_list]
+    else:
+        directory = _name(path, RUNS)
+        names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+        runs = [os.path.join(directory, name) for name in names if name.endswith(".json")]
+    for name in (*runs, _name(path, RUN), _name(path, PRIVATE, EARLIER)):
+        try:
+            said = read_json(name)
+        except ValueError:
+            continue
+        if said is not None:
+            yield said
 
 
 def _name(path: str, *names: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -145,6 +145,18 @@ class Ledger(Protocol):
 
     def entries(self) -> Iterable[Entry]:
         """Every entry, in no particular order, in bounded memory."""
+        ...
+
+    def rewrite(self, changed: Callable[[Entry], Entry | None]) -> int:
+        """Give entries another response; whoever uses the ledger meanwhile sees an entry as it was or is.
+
+        Args:
+            changed: Gives an entry as it shall be from now on, with another `response` or `unread_json`; or
+                None for one that stays.
+
+        Returns:
+            How many were changed. One that somebody else replaces meanwhile stays as it is then.
+        """
         ...
 
     def close(self) -> None:

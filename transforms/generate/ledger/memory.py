@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import uuid4
 
 from groundrows.transforms.generate.ledger.base import Entry, Leased, ModelSummary
@@ -98,6 +98,10 @@ class MemoryLedger:
     def entries(self) -> Iterable[Entry]:
         """Nothing is kept."""
         return ()
+
+    def rewrite(self, changed: Callable[[Entry], Entry | None]) -> int:
+        """Nothing is kept."""
+        return 0
 
     def close(self) -> None:
         """Nothing is open."""

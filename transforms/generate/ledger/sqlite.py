@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -312,6 +312,38 @@ class SqliteLedger:
             for row in rows:
                 yield self._entry(row[:-1])
             last = int(rows[-1][-1])
+
+    def rewrite(self, changed: Callable[[Entry], Entry | None]) -> int:
+        """See `Ledger.rewrite`. All entries change at once or none; the file keeps nothing of the old ones.
+
+        What is new is gathered in a table of its own first, so that others wait for the exchange alone.
+        """
+        with self._failing() as db:
+            db.execute("CREATE TEMP TABLE changed (key BLOB, answered_at INT, response BLOB, unread BLOB)")
+        try:
+            for entry in self.entries():
+                new = changed(entry)
+                if new is not None:
+                    unread = None if new.unread_json is None else pack(new.unread_json.encode())
+                    row = (entry.key, _micros(entry.answered_at), pack(new.response), unread)
+                    with self._failing() as db:
+                        db.execute("INSERT INTO changed VALUES (?,?,?,?)", row)
+            with self._failing() as db:
+                db.execute("PRAGMA secure_delete=ON")
+            with self._transaction() as db:
+                done = db.execute(
+                    "UPDATE responses SET response = new.response, unread_json = new.unread"
+                    " FROM changed AS new"
+                    " WHERE responses.key = new.key AND responses.answered_at = new.answered_at"
+                )
+            # The old responses are in the log of changes, too, until it is taken into the file. Also after a
+            # kill in between, so whether or not anything was changed now.
+            with self._failing() as db:
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            with self._failing() as db:
+                db.execute("DROP TABLE temp.changed")
+        return done.rowcount
 
     def close(self) -> None:
         """See `Ledger.close`."""

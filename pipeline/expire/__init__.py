@@ -1,0 +1,1 @@
+"""Takes what Google Search found out of stored answers: of rows (`rows.py`) and of ledgers (`ledgers.py`)."""
