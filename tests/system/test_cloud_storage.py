@@ -68,6 +68,29 @@ def run(*flags: str, code: int = 0) -> None:
     assert main(["run", "--service=emulator", "--ledger=none", "--quiet", *flags]) == code
 
 
+def test_what_google_search_found_expires_in_place(
+    storage: CloudStorage, folder: str, tmp_path: Path
+) -> None:
+    record = {"question": "How tall is Mount Everest?", **GOOGLE_SEARCH}
+    source = storage.put(f"{folder}/in.jsonl", lines([record]))
+    out = storage.url(folder, "out")
+    run(f"--input={source}", f"--output={out}")
+    before = {table: rows(storage, f"{folder}/out", table) for table in ("answers", "support_chunks")}
+    names = storage.names(f"{folder}/out/")
+    assert main(["expire", out, "--older_than=1d"]) == 0
+    assert {table: rows(storage, f"{folder}/out", table) for table in before} == before
+    assert main(["expire", out, "--older_than=0d"]) == 0
+    chunks = rows(storage, f"{folder}/out", "support_chunks")
+    assert len(chunks) == len(before["support_chunks"]) > 0
+    assert not [row for row in chunks if row["uri"] or row["chunk_text"]]
+    texts = [row["answer_text"] for row in rows(storage, f"{folder}/out", "answers")]
+    assert texts == [row["answer_text"] for row in before["answers"]]
+    assert storage.names(f"{folder}/out/") == names
+    # Nothing says whether a run that was begun there is still alive.
+    storage.put(f"{folder}/out/.run.json", b"{}")
+    assert main(["expire", out, "--older_than=0d"]) == 2
+
+
 def test_a_run(storage: CloudStorage, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     bad = b'{"question": "one", "turns": ["two"]}\n'

@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -283,6 +284,58 @@ def test_threads_may_write_and_read_at_once(stored: Ledger) -> None:
 
     in_threads(work)
     assert sum(summary.entries for summary in stored.summary()) == 80
+
+
+def test_responses_are_rewritten_and_still_count_as_answered(stored: Ledger, open_again: Open) -> None:
+    entries = [an_entry(number, response=b"long " * 100) for number in range(700)]
+    entries[3] = replace(entries[3], unread_json='{"a": "b"}', first_part_ms=4.5)
+    stored.put_many(entries)
+    other = open_again()
+
+    def changed(entry: Entry) -> Entry | None:
+        if entry.question_id in ("q1", "q699"):
+            return replace(entry, response=b"short")
+        return replace(entry, unread_json="{}") if entry.question_id == "q3" else None
+
+    assert stored.rewrite(changed) == 3
+    left = {entry.question_id: entry for entry in other.entries()}
+    assert len(left) == 700
+    assert left["q1"] == replace(entries[1], response=b"short")
+    assert left["q3"] == replace(entries[3], unread_json="{}")
+    assert left["q2"] == entries[2]
+    assert other.lease("another/process", [entries[1].key], 5).stored == {entries[1].key: left["q1"]}
+    assert stored.rewrite(lambda entry: None) == 0
+
+
+def test_what_is_answered_anew_while_it_is_rewritten_stays_new(stored: Ledger, open_again: Open) -> None:
+    stored.put_many([an_entry(1), an_entry(2)])
+    newer = replace(an_entry(1, response=b"newer"), answered_at=datetime(2027, 1, 1, tzinfo=UTC))
+    other = open_again()
+
+    def changed(entry: Entry) -> Entry | None:
+        if entry == newer:
+            return None
+        if entry.question_id == "q1":
+            other.put_many([newer])
+        return replace(entry, response=b"rewritten")
+
+    assert stored.rewrite(changed) == 1
+    assert other.get_many([newer.key]) == {newer.key: newer}
+
+
+def test_a_rewriting_that_fails_leaves_all_of_a_sqlite_ledger_as_it_was(tmp_path: Path) -> None:
+    with closing(open_ledger(f"sqlite://{tmp_path}/ledger.sqlite")) as ledger:
+        ledger.put_many([an_entry(1), an_entry(2)])
+
+        def changed(entry: Entry) -> Entry:
+            if entry.question_id == "q2":
+                raise KeyboardInterrupt
+            return replace(entry, response=b"rewritten")
+
+        with pytest.raises(KeyboardInterrupt):
+            ledger.rewrite(changed)
+        assert {entry.response for entry in ledger.entries()} == {b"response"}
+        assert ledger.rewrite(lambda entry: replace(entry, response=b"rewritten")) == 2
 
 
 def in_threads(work: Callable[[int], None], count: int = 8) -> None:
