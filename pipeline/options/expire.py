@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from groundrows.pipeline.options.checks import values_of
+from groundrows.pipeline.options.directory import run_directory
 from groundrows.pipeline.options.flag import Flag, flag, flags_of
 from groundrows.pipeline.options.parser import FlagParser
 from groundrows.schemas.errors import UsageError
@@ -40,15 +41,7 @@ class ExpireOptions:
         as_json: Whether to print JSON.
     """
 
-    directory: str = flag(
-        "",
-        Flag(
-            "The --output of a run, local or gs://.",
-            metavar="OUTPUT_DIR",
-            positional="required",
-            read=lambda text: text.rstrip("/") or "/",
-        ),
-    )
+    directory: str = run_directory()
     older_than: timedelta | None = flag(
         None,
         Flag(

@@ -17,10 +17,12 @@ from groundrows.schemas.discoveryengine.messages import Pb, response_class
 from groundrows.schemas.discoveryengine.reading import RAW_RESPONSE
 from groundrows.schemas.errors import UndecodableError
 from groundrows.schemas.jsontext import is_writable
+from groundrows.schemas.names import camel
 
 # v1beta's messages know every field of v1's.
 _VERSION = "v1beta"
 _GOOGLE_SEARCH = 3
+_METADATA = camel("grounding_metadata")
 _KEPT = ("source", "index")
 """What a chunk keeps: its marks, which say nothing of where it leads."""
 
@@ -128,7 +130,7 @@ def _said(told: object) -> str:
 def _metadatas(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     candidates = part.get("candidates")
     for candidate in candidates if isinstance(candidates, list) else ():
-        metadata = candidate.get("groundingMetadata") if isinstance(candidate, dict) else None
+        metadata = candidate.get(_METADATA) if isinstance(candidate, dict) else None
         if isinstance(metadata, dict):
             yield metadata
 
