@@ -1,1 +1,1 @@
-"""What the report and the reader show alike: answers with their claims marked, texts made safe, one style."""
+"""What all web pages share: the view of an answer with its claims marked, safe texts, and the style."""

@@ -1,4 +1,4 @@
-"""Templates of pages, and the filters by which they say figures and moments."""
+"""Loads the pages' templates, with filters that write numbers and times for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DASH = "–"
 
 
 def asset(name: str, room: str = ROOM) -> str:
-    """The text of a file in a room's folder `page`: a style or a script."""
+    """Read a file, such as a style or a script, from a package's folder `page`."""
     return resources.files(room).joinpath("page", name).read_text(encoding="utf-8").strip()
 
 
@@ -50,28 +50,28 @@ def environment(room: str) -> Environment:
 
 
 def kind(claim: ClaimView) -> str:
-    """How a claim stands: supported, unsupported, or unneeded when it was found to need no support."""
+    """Return `supported`, `unsupported`, or `unneeded` for a claim that needs no support."""
     return "supported" if claim.supported else "unsupported" if claim.needs_support else "unneeded"
 
 
 def standing(answer: AnswerView, segment: Segment) -> str:
-    """How a piece of an answer stands: as the best supported of the claims there."""
+    """Return the best kind among the claims that cover a piece of an answer."""
     kinds = {kind(answer.claims[position]) for position in segment.spans}
     return next(each for each in ("supported", "unsupported", "unneeded") if each in kinds)
 
 
 def number(value: float | None) -> str:
-    """A whole number with its thousands apart."""
+    """Write a whole number with separated thousands."""
     return DASH if value is None else f"{value:,.0f}"
 
 
 def counted(count: int, name: str) -> str:
-    """So many of something: 1 question, 2 questions."""
+    """Write a count with its noun: 1 question, 2 questions."""
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 def share(value: float | None) -> str:
-    """A share of 1 in percent: 100 % and 0 % only when it is all or nothing."""
+    """Write a share, from 0 to 1, in percent. It says 100 % or 0 % only when the share is exactly that."""
     if value is None:
         return DASH
     percent = 100 * value
@@ -83,22 +83,22 @@ def share(value: float | None) -> str:
 
 
 def score(value: float | None) -> str:
-    """A score from 0 to 1."""
+    """Write a score, from 0 to 1, with two decimals."""
     return DASH if value is None else f"{value:.2f}"
 
 
 def milliseconds(value: float | None) -> str:
-    """A time span given in milliseconds, as people say it."""
+    """Write a time span in milliseconds for people."""
     if value is None:
         return DASH
     return f"{value:,.0f} ms" if value < 10_000 else duration(value / 1_000)
 
 
 def moment(value: datetime) -> str:
-    """A moment in UTC, to the second."""
+    """Write a time in UTC, to the second."""
     return f"{value.astimezone(UTC):%-d %b %Y, %H:%M:%S} UTC"
 
 
 def iso(value: datetime) -> str:
-    """A moment as scripts read it."""
+    """Write a time in ISO format, for scripts."""
     return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

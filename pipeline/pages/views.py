@@ -1,4 +1,4 @@
-"""An answer as the page shows it: its text in pieces, its claims, and the sources they cite."""
+"""An answer as a page shows it: its text divided at claims, its claims, and the sources that they cite."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from groundrows.pipeline.pages.text import Segment, cut, safe_link, segments
 
-# What is longer is cut, so that no answer makes the page unwieldy.
+# Longer texts are cut, so that one answer can't make the page too large.
 LONGEST_QUESTION = 2_000
 LONGEST_ANSWER = 20_000
 LONGEST_CHUNK = 1_000
-# A passage of more characters or lines scrolls in its place.
+# A passage with more characters or lines has a scroll bar.
 LONG_PASSAGE = 300
 LONG_LINES = 6
 LONGEST_CLAIM = 600
@@ -28,13 +28,13 @@ class SourceView:
     """A source of an answer.
 
     Attributes:
-        index: What claims cite it by.
-        name: Its title, else where it is.
-        link: Its URI where that is a link of the web's.
-        uri: Its URI as sent.
+        index: The index by which claims cite it.
+        name: Its title, or else its address.
+        link: Its URI if that is safe to link to, or None.
+        uri: Its URI as the service sent it.
         site: Its domain.
         document: Its document and page in a data store.
-        text: The passage, cut.
+        text: The passage; long passages are cut.
         expires: When the link stops working, or None.
         cited: Whether a claim cites it.
     """
@@ -51,13 +51,13 @@ class SourceView:
 
     @property
     def is_long(self) -> bool:
-        """Whether its passage would take up much room."""
+        """Whether its passage is so long that it gets a scroll bar."""
         return len(self.text) > LONG_PASSAGE or len(self.text.splitlines()) > LONG_LINES
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A claim: its text, whether it stands in the text that is shown, its score, and the sources it cites."""
+    """A claim: its text, whether the shown text contains it, its score, and the sources that it cites."""
 
     text: str
     found: bool
@@ -69,7 +69,7 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """One answer with all that is shown of it; where an attribute is named as in its row, it is that."""
+    """An answer with everything that the page shows of it. Attributes with a column's name hold its value."""
 
     question_id: str
     turn_index: int
@@ -98,7 +98,7 @@ class AnswerView:
 
     @property
     def size(self) -> int:
-        """Characters of text that it brings along, about."""
+        """The approximate number of characters that the answer adds to the page."""
         texts = (self.question, self.suggestions or "", self.metadata or "", *self.queries, *self.warnings)
         return (
             self.shown
@@ -110,7 +110,7 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim as rows tell it; `span` in code points of the answer, or None."""
+    """A claim from the rows. `span` is its place in the answer in code points, or None."""
 
     text: str
     span: tuple[int, int] | None
@@ -120,13 +120,13 @@ class Claim:
 
 
 def span_of(row: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Where a row's claim stands."""
+    """Return the place of a row's claim in the answer's text, in code points, or None."""
     start, end = row["claim_start"], row["claim_end"]
     return None if start is None or end is None else (start, end)
 
 
 def claims_of(rows: Iterable[Mapping[str, Any]]) -> list[Claim]:
-    """The claims that rows of `claim_supports` of one answer tell of, in order."""
+    """Return the claims in the `claim_supports` rows of one answer, in order."""
     by_index: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_index.setdefault(row["claim_index"], []).append(row)
@@ -143,7 +143,7 @@ def claims_of(rows: Iterable[Mapping[str, Any]]) -> list[Claim]:
 
 
 def source_view(row: Mapping[str, Any], index: int, expires: datetime | None, cited: bool) -> SourceView:
-    """A source, made of a row of `support_chunks` or a citation of `grounding_checks`."""
+    """Make a source from a row of `support_chunks` or a citation of `grounding_checks`."""
     uri = row["uri"]
     document, page = row.get("document_id"), row.get("page_identifier")
     return SourceView(
@@ -160,12 +160,12 @@ def source_view(row: Mapping[str, Any], index: int, expires: datetime | None, ci
 
 
 def pieces(text: str, claims: Sequence[Claim]) -> list[Segment]:
-    """The shown part of an answer, divided where the shown claims stand."""
+    """Divide the shown part of an answer at its shown claims."""
     return segments(text[:LONGEST_ANSWER], [claim.span for claim in claims[:MOST_CLAIMS]])
 
 
 def claim_views(claims: Sequence[Claim], divided: Sequence[Segment]) -> list[ClaimView]:
-    """The shown claims."""
+    """Return the claims to show."""
     there = {position for segment in divided for position in segment.spans}
     return [
         ClaimView(
@@ -187,12 +187,12 @@ def answer_view(
     check_score: float | None,
     why: str,
 ) -> AnswerView:
-    """An answer, made of its row and those of its chunks and claims."""
+    """Make the view of an answer from its row and the rows of its chunks and claims."""
     text, suggestions = row["answer_text"], row["search_suggestions_html"]
     claims = claims_of(supports)
     divided = pieces(text, claims)
     cited = {index for claim in claims for index in claim.sources}
-    # Those that claims cite go first into the room there is.
+    # Cited chunks come first, because only so many are shown.
     shown = sorted(chunks, key=lambda chunk: (chunk["chunk_index"] not in cited, chunk["chunk_index"]))
     cut_suggestions = suggestions is not None and len(suggestions) > LONGEST_SUGGESTIONS
     return AnswerView(

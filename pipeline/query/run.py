@@ -65,7 +65,7 @@ def find_run(directory: str, folder: str) -> Run:
     """
     if not is_remote(directory) and not os.path.isdir(directory):
         there = os.path.lexists(directory)
-        said = f"The file {directory} is no directory" if there else f"There is no directory {directory}"
+        said = f"The file {directory} is not a directory" if there else f"There is no directory {directory}"
         raise UsageError(f"{said}: name the --output of a run.")
     try:
         check_name(directory)

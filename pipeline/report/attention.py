@@ -1,4 +1,4 @@
-"""The answers that most need a look."""
+"""Selects the answers that most need to be looked at by a person."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from groundrows.pipeline.pages.views import AnswerView, answer_view
 from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report.read import ANSWER, whole_rows
 
-# Characters of text that shown answers may bring into the page together.
+# The largest number of characters of all answers on the page together.
 MOST_TEXT = 6_000_000
 
-# What makes an answer worth a look: who counts, who is worst, and how that is called. Of two that are as bad
-# the longer answer comes first.
+# The measures by which an answer needs a look. Each has a condition, an order (worst first; of equal answers
+# the longer one first), and a name for people.
 MEASURES = (
     ("score < 1", "score, length DESC, key", "lowest grounding scores"),
     ("coverage < 1", "coverage, length DESC, key", "least of the text supported"),
@@ -60,14 +60,14 @@ _SUPPORT = ("claim_index", "claim_text", "claim_start", "claim_end", "support_sc
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The answers shown, the worst first, and how many there are that any measure finds fault with."""
+    """The answers shown, the worst first, and the number of answers that meet any measure's condition."""
 
     shown: list[AnswerView]
     count: int
 
 
 def attention(db: duckdb.DuckDBPyConnection, run: Run, most: int) -> Attention:
-    """Rank the answers of the schema in use and read the worst: each stands where it stands worst.
+    """Read the worst answers of the current schema. An answer's place is its worst place by any measure.
 
     Raises:
         UsageError: A file can't be read.
@@ -78,7 +78,7 @@ def attention(db: duckdb.DuckDBPyConnection, run: Run, most: int) -> Attention:
 
 
 def worst(db: duckdb.DuckDBPyConnection, most: int) -> dict[int, str]:
-    """Keys of the answers that are worst by any measure, the worst first, with what puts them there."""
+    """Return the keys of the worst answers, the worst first, each with the measure that it is worst by."""
     best_rank: dict[int, tuple[int, int, str]] = {}
     for number, (condition, order, name) in enumerate(MEASURES):
         rows = db.execute(
@@ -100,7 +100,7 @@ def _views(db: duckdb.DuckDBPyConnection, run: Run, chosen: dict[int, str]) -> I
 
 
 def fitting(views: Iterator[AnswerView] | Sequence[AnswerView]) -> list[AnswerView]:
-    """The first of them, as many as the page has room for."""
+    """Return the first answers, as many as fit on the page."""
     shown: list[AnswerView] = []
     size = 0
     for view in views:
@@ -119,7 +119,7 @@ def _by_key(rows: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
 
 
 def _check_scores(db: duckdb.DuckDBPyConnection, keys: Collection[int]) -> dict[int, float]:
-    # Answers of one id are told apart by what was checked.
+    # Several answers may have the same ID; the text that was checked tells them apart.
     rows = db.execute(
         """
         SELECT key, any_value(checks.score) FROM answers JOIN (

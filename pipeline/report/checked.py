@@ -1,4 +1,4 @@
-"""Answers that came as records and were only checked: those that most need a look, shown like any other."""
+"""For runs that only check given answers: selects the answers that most need to be looked at by a person."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CHECK = (
 
 
 def checked_attention(db: duckdb.DuckDBPyConnection, run: Run, most: int) -> Attention:
-    """Rank the checks of the schema in use by their score, the lowest first, and read the worst.
+    """Read the answers of the current schema whose checks have the lowest scores, the lowest first.
 
     Raises:
         UsageError: A file can't be read.
@@ -70,10 +70,10 @@ def _views(checks: Iterator[list[dict[str, Any]]]) -> Iterator[AnswerView]:
 
 
 def checked_view(rows: Sequence[Mapping[str, Any]]) -> AnswerView:
-    """An answer, made of the rows of its check, of which the first says what was checked."""
+    """Make the view of an answer from the rows of its check. The first row holds the answer's text."""
     first = next((row for row in rows if row["answer_text"] is not None), rows[0])
     text = first["answer_text"] or ""
-    cited: dict[Any, int] = {}  # a cited piece's place, by what tells it from others
+    cited: dict[Any, int] = {}  # the place of each cited piece of text, by its content
     sources: list[SourceView] = []
     claims = []
     for row in sorted(rows, key=lambda row: (row["claim_index"] is None, row["claim_index"])):

@@ -1,4 +1,4 @@
-"""Two runs side by side, question by question: what changed from an earlier run to this one."""
+"""Compares a run with an earlier one, question by question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report.figures import Bin
 from groundrows.pipeline.report.read import ANSWER, whole_rows
 
-# A difference that two decimals show.
+# The smallest difference of two scores that counts as a change.
 TELLING = 0.005
 MOST_SHOWN = 20
 LONGEST_TEXT = 3_000
@@ -21,7 +21,7 @@ CHANGE_BINS = 40
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An answer to the same question in both runs; texts are cut, scores as sent."""
+    """The answers of two runs to the same question. Long texts are cut."""
 
     question: str
     question_id: str
@@ -35,7 +35,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A question that is answered in one run and failed in the other: its prompt, and why it failed."""
+    """A question that one run answered and that failed in the other: its prompt and the failure's code."""
 
     prompt: str
     code: str
@@ -43,19 +43,19 @@ class Turned:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What changed, counted over answers with the same question id, turn and candidate.
+    """What changed between two runs. Answers with the same question ID, turn and candidate are compared.
 
     Attributes:
-        both: Answered in both runs.
-        changed: Those of them whose text is another one.
-        scored: Those of them with a grounding score in both runs.
-        better, worse: Those of these whose score is higher, or lower, by what two decimals show.
-        mean_change: The mean change of their scores, or None.
-        changes: The changes of their scores, in bins from -1 to 1; empty without any.
-        newly_failing, newly_answered: Failed in one run and answered in the other.
-        only_here, only_before: Questions (or candidates) with an answer that the other run says nothing of.
+        both: Number of answers that both runs have.
+        changed: Number of these whose text differs.
+        scored: Number of these with a grounding score in both runs.
+        better, worse: Number of these whose score is higher (or lower) by at least `TELLING`.
+        mean_change: The mean change of the scores, or None.
+        changes: The changes of the scores, in bins from -1 to 1; empty when there are none.
+        newly_failing, newly_answered: Number of questions answered in only one run and failed in the other.
+        only_here, only_before: Number of answers in only one run whose question the other run did not ask.
         largest: The answers with the largest changes of score, the losses first.
-        failing, answered: Some of those that are newly failing and newly answered.
+        failing, answered: Some of the newly failing and newly answered questions.
     """
 
     both: int
@@ -83,9 +83,9 @@ _LATEST = """
 
 
 def compare(db: duckdb.DuckDBPyConnection, this: Run, earlier: Run) -> Comparison:
-    """Compare the schemas `this` and `earlier`.
+    """Compare the rows of two runs, which are in the database schemas `this` and `earlier`.
 
-    Where a run has several answers to one question, which `--append` makes possible, its latest counts.
+    When a run has several answers to one question, which is possible with `--append`, the latest one counts.
 
     Raises:
         UsageError: A file can't be read.
@@ -127,7 +127,7 @@ def compare(db: duckdb.DuckDBPyConnection, this: Run, earlier: Run) -> Compariso
 
 
 def _turned(db: duckdb.DuckDBPyConnection, failed: str, answered: str) -> tuple[list[Turned], int]:
-    """Questions that failed in one run and were answered in the other: some, and how many there are."""
+    """Return some questions that failed in one run and were answered in the other, and their number."""
     rows = db.execute(
         f"""
         WITH failed AS (
@@ -152,7 +152,7 @@ def _only(db: duckdb.DuckDBPyConnection, name: str, other: str, other_schema: st
 
 def _changes(db: duckdb.DuckDBPyConnection) -> list[Bin]:
     width = 2 / CHANGE_BINS
-    # A difference of 0.05 is a little less or more as a float, and belongs to the bin that begins there.
+    # As a float, a difference of 0.05 may be slightly less. It belongs to the bin that begins at 0.05.
     rows = db.execute(
         f"SELECT least(floor((change + 1) / {width!r} + 1e-6), {CHANGE_BINS - 1})::INT AS bin, count(*) "
         "FROM pairs WHERE change IS NOT NULL GROUP BY bin"
@@ -167,7 +167,7 @@ _SHOWN = ("question_id", "question", "answer_text", "grounding_score", "support_
 
 
 def _largest(db: duckdb.DuckDBPyConnection, this: Run, earlier: Run) -> list[Change]:
-    """Half of the room for losses, half for gains; what is left goes to texts that changed otherwise."""
+    """Return the largest changes: half losses and half gains, then other answers whose text changed."""
     chosen: dict[int, int] = {}
     half = MOST_SHOWN // 2
     for condition, order, most in (

@@ -1,4 +1,4 @@
-"""The page: what was found out, laid into the template, with its style and its script inside."""
+"""Renders the report's page from its template, with the style and the script inside the page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ROOM = "groundrows.pipeline.report"
 
 
 def page(context: Mapping[str, Any]) -> str:
-    """Render the page; the context holds what `page.html` names."""
+    """Render the page. `context` holds the values that `page.html` uses."""
     script = f"{asset('claims.js')}\n{asset('script.js', ROOM)}"
     style = f"{asset('base.css')}\n{asset('style.css', ROOM)}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # Nothing may be fetched, and no script may run but this one. Frames hold what is given with the page.
+    # The page may not load anything, and only this script may run. The frames' content is part of the page.
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"

@@ -1,4 +1,4 @@
-"""The page's plots, each with what it shows in words and its figures as a table."""
+"""Makes the page's plots. Each has a sentence that describes it, and a table of its figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from groundrows.pipeline.report.retrieval import Retrieval
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot: its name in the page, title, a sentence on what it shows, the picture, and its figures."""
+    """A plot: its ID in the page, title, a sentence that describes it, the picture, and its figures."""
 
     name: str
     title: str
@@ -29,12 +29,12 @@ class Plot:
 
 
 def answer_plots(db: duckdb.DuckDBPyConnection, totals: Totals) -> list[Plot]:
-    """How well answers and claims stand, as far as the service said so."""
+    """Return the plots of scores and supported claims, for the values that the service sent."""
     found = []
     scores, coverage = figures.shares(db, "score"), figures.shares(db, "coverage")
     if scores:
         missing = totals.answers - totals.scored
-        without = f"; {missing:,} came without" if missing else ""
+        without = f"; {missing:,} have none" if missing else ""
         found.append(
             _shares(
                 "scores",
@@ -50,7 +50,7 @@ def answer_plots(db: duckdb.DuckDBPyConnection, totals: Totals) -> list[Plot]:
         found.append(_shares("coverage", "Support coverage", said, coverage, "share of the text", "answers"))
     per_answer = figures.claims_per_answer(db)
     mean = totals.claims / totals.answers
-    said = f"{counted(totals.claims, 'claim')}, {mean:.1f} an answer."
+    said = f"{counted(totals.claims, 'claim')}, {mean:.1f} per answer."
     found.append(_bars("claims", "Claims per answer", said, per_answer, "claims", "answers"))
     unsupported = figures.unsupported_shares(db)
     if unsupported:
@@ -70,13 +70,13 @@ def answer_plots(db: duckdb.DuckDBPyConnection, totals: Totals) -> list[Plot]:
     claims = figures.claim_scores(db)
     if claims:
         count = sum(each.count for each in claims)
-        said = f"How well sources support a claim, for {counted(count, 'claim')} with a score."
+        said = f"How well the sources support a claim, for {counted(count, 'claim')} with a score."
         found.append(_shares("claim-scores", "Support score of claims", said, claims, "score", "claims"))
     return found
 
 
 def check_plots(checks: Checks) -> list[Plot]:
-    """What grounding checks say of answers and claims."""
+    """Return the plots of the grounding checks' scores."""
     found = []
     if checks.scores:
         said = f"{counted(checks.count, 'answer')} checked, median {score(checks.median)}."
@@ -91,18 +91,18 @@ def check_plots(checks: Checks) -> list[Plot]:
 
 
 def call_plots(timeline: Timeline | None, latency: Latency | None, limit: float | None) -> list[Plot]:
-    """The pace and the latency of calls; nothing of a run that made none."""
+    """Return the plots of the rate and the latency of calls; none for a run without calls."""
     found = []
     if timeline is not None:
         most = max(each.per_minute for each in timeline.moments)
-        held = f", held to {limit:,.0f}" if limit else ""
+        held = f" (the limit is {limit:,.0f})" if limit else ""
         span = "second" if timeline.step == 1 else f"{timeline.step:,} s"
         found.append(
             Plot(
                 "pace",
                 "Quota used over time",
-                f"Calls that brought an answer, at most {most:,.0f} a minute{held}; a bar each {span}. "
-                "Calls that were retried or failed are not among them.",
+                f"Calls that returned an answer: at most {most:,.0f} a minute{held}; one bar per {span}. "
+                "Failed and retried calls are not counted.",
                 Markup(plots.rates(timeline, limit)),
                 ("from, UTC", "calls a minute", "median", "95th percentile"),
                 [
@@ -123,7 +123,7 @@ def call_plots(timeline: Timeline | None, latency: Latency | None, limit: float 
             Plot(
                 "latency-over-time",
                 "Latency over time",
-                "Median and 95th percentile of the calls that left in each span.",
+                "Median and 95th percentile of the calls that started in each span.",
                 Markup(plots.latencies(timeline)),
                 ("from, UTC", "median", "95th percentile"),
                 [
@@ -146,8 +146,8 @@ def _latency(latency: Latency) -> Plot:
     return Plot(
         "latency",
         "Latency",
-        f"Half of the calls took up to {at['p50']}, 95 % up to {at['p95']}, 99 % up to {at['p99']}, "
-        f"the slowest {at['max']}.",
+        f"50 % of the calls took at most {at['p50']}, 95 % at most {at['p95']}, 99 % at most {at['p99']}; "
+        f"the slowest took {at['max']}.",
         Markup(plots.histogram(latency.bins, "milliseconds", "calls", marks=marks, log=True, form=",~r")),
         ("percentile", "latency"),
         list(at.items()),
@@ -155,11 +155,11 @@ def _latency(latency: Latency) -> Plot:
 
 
 def change_plots(comparison: Comparison) -> list[Plot]:
-    """How scores changed between two runs; nothing when none was in both."""
+    """Return the plot of the changes of scores between two runs; none when no answer has both scores."""
     if not comparison.changes:
         return []
     mean = comparison.mean_change or 0
-    said = f"Of {counted(comparison.scored, 'answer')} with a score in both runs; {mean:+.3f} on average."
+    said = f"{counted(comparison.scored, 'answer')} with a score in both runs; {mean:+.3f} on average."
     return [
         _shares(
             "changes", "Change of the grounding score", said, comparison.changes, "now − before", "answers"
@@ -168,12 +168,13 @@ def change_plots(comparison: Comparison) -> list[Plot]:
 
 
 def threshold_plot(found: Retrieval) -> Plot:
-    """How many answers would be grounded at each threshold."""
+    """Return the plot of how many answers would be grounded at each threshold."""
     last = len(found.grounded) - 1
     return Plot(
         "thresholds",
         "Grounded at each threshold",
-        f"From all {found.predictions:,} at 0 to {found.grounded[-1]:,} at 1; the line is the slider.",
+        f"From {found.predictions:,} (all) at 0 to {found.grounded[-1]:,} at 1. The line shows the slider's "
+        "value.",
         Markup(plots.thresholds(found.grounded, found.threshold)),
         ("threshold", "grounded", "share"),
         [

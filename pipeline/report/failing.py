@@ -1,4 +1,4 @@
-"""Failures by reason: one of their rows, what may be done about them, and the command that asks again."""
+"""Groups failures by stage and code, with an example, advice, and the command that asks again."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _EXAMPLE = ("question_id", "message", "attempts", "origin", "record")
 
 @dataclass(frozen=True, slots=True)
 class FailureView:
-    """Failures of one stage and code.
+    """The failures of one stage and code.
 
     Attributes:
-        stage: Where.
-        code: What.
-        count: How many.
-        outlook: What may be done about them, in sentences.
-        example: A row of theirs, or None.
-        command: The words of the command that replays them, or None where that could not go well.
+        stage: The stage in which they failed.
+        code: Their failure code.
+        count: Number of failures.
+        outlook: Advice, in sentences.
+        example: One of their rows, or None.
+        command: The words of the command that replays them, or None when a replay can't succeed.
     """
 
     stage: str
@@ -41,7 +41,7 @@ class FailureView:
 
 
 def failure_views(db: duckdb.DuckDBPyConnection, run: Run) -> list[FailureView]:
-    """The failures of the schema in use, the most frequent first.
+    """Return the failures of the current schema, the most frequent group first.
 
     Raises:
         UsageError: A file can't be read.
@@ -63,29 +63,31 @@ def failure_views(db: duckdb.DuckDBPyConnection, run: Run) -> list[FailureView]:
 
 
 def outlook(group: FailureGroup, *, finished: bool) -> str:
-    """What may be done about failures of one reason, of a run that has finished or not."""
+    """Return advice on a group of failures. `finished` says whether the run has finished."""
     if group.answered_since == group.count:
-        return "It was answered since." if group.count == 1 else "All were answered since."
+        return "It has been answered since." if group.count == 1 else "All have been answered since."
     since = ""
     if group.answered_since:
-        since = f" {group.answered_since:,} {'was' if group.answered_since == 1 else 'were'} answered since."
-    again = ", and give the run's command again with --append" if finished else " first"
-    if group.stage == "read":  # what could not be read is no record that could be replayed
-        return f"Mend the file in the archive{again}.{since}"
+        since = (
+            f" {group.answered_since:,} {'has' if group.answered_since == 1 else 'have'} been answered since."
+        )
+    again = ", then run the same command again with --append" if finished else " first"
+    if group.stage == "read":  # a file that can't be read has no record to replay
+        return f"Repair the file in the archive{again}.{since}"
     if not group.worth_asking:
         return (
-            "The same record fails the same way again: mend the record in the archive, or the flags"
+            "The same record will fail in the same way again: correct the record in the archive, or the flags"
             f"{again}.{since}"
         )
     if group.retryable == group.count:
-        return f"Asking again may go well.{since}"
+        return f"Asking again may succeed.{since}"
     same = group.count - group.retryable
-    fail = f"{counted(same, 'record')} {'fails' if same == 1 else 'fail'} the same way again"
-    return f"Asking again may go well for {group.worth_asking:,} of them; {fail} until mended.{since}"
+    fail = f"{counted(same, 'record')} will fail in the same way again until corrected"
+    return f"Asking again may succeed for {group.worth_asking:,} of them; {fail}.{since}"
 
 
 def _command(run: Run, group: FailureGroup) -> list[str] | None:
-    # Nothing is replayed of a run that has not finished.
+    # `replay` reads only finished runs.
     if not run.summary or not group.worth_asking or group.stage == "read":
         return None
     flags = run.summary.get("flags") or {}

@@ -1,4 +1,7 @@
-"""What the tables of one run say in figures. Every function asks the schema that is in use (`SET schema`)."""
+"""Computes the report's figures from the tables of one run.
+
+Every function reads the tables of the current schema, which `SET schema` chooses.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,22 @@ import duckdb
 
 Db = duckdb.DuckDBPyConnection
 
-# Where Google Search's own links lead: the site behind one is not to be seen from it.
+# The host of Google Search's redirecting links. Such a link does not show the site that it leads to.
 REDIRECT = "vertexaisearch.cloud.google.com"
 TOP_SOURCES = 15
 SHARE_BINS = 20
 LATENCY_BINS = 32
-# Latencies that differ by less than a factor of two are shown on an axis from once to twice.
+# The latency axis spans at least a factor of two.
 LEAST_DECADES = math.log10(2)
 MOST_CLAIMS = 12
-# Spans of time that a plot is cut into, in seconds, and how many of them there are at most.
+# The spans of time that a plot may be divided into, in seconds, and the largest number of them.
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800)
 MOST_STEPS = 96
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """How many values lie from `low` on and below `high` (a last bin holds its end, too)."""
+    """The number of values from `low` up to, but not including, `high`. The last bin includes `high`."""
 
     low: float
     high: float
@@ -38,20 +41,20 @@ class Totals:
     """Sums over all answers.
 
     Attributes:
-        answers: Rows of answers, each candidate of each turn.
-        questions: Distinct questions among them.
-        runs: Distinct runs among answers and failures.
-        claims: Claims in them.
-        supported: Claims that cite a chunk.
-        chunks: Support chunks.
-        failures: Rows of failures.
-        scored: Answers with a grounding score.
-        score: Its median, or None.
-        coverage: The median of the support coverage, or None.
-        warned: Answers with warnings.
-        from_ledger: Answers that were stored already.
-        streamed: Answers whose first part's arrival is known.
-        first_part_ms: The median of that, or None.
+        answers: Number of rows in the answers table: one for each candidate of each turn.
+        questions: Number of distinct questions.
+        runs: Number of distinct runs that wrote answers or failures.
+        claims: Number of claims.
+        supported: Number of claims that cite a support chunk.
+        chunks: Number of support chunks.
+        failures: Number of rows in the failures table.
+        scored: Number of answers with a grounding score.
+        score: The median grounding score, or None.
+        coverage: The median support coverage, or None.
+        warned: Number of answers with warnings.
+        from_ledger: Number of answers that came from the ledger.
+        streamed: Number of answers that were streamed.
+        first_part_ms: The median time until their first part arrived, in milliseconds, or None.
     """
 
     answers: int
@@ -71,12 +74,12 @@ class Totals:
 
     @property
     def unsupported_share(self) -> float | None:
-        """The share of claims without support; None without claims."""
+        """The share of claims without support; None when there are no claims."""
         return None if not self.claims else 1 - self.supported / self.claims
 
 
 def totals(db: Db) -> Totals:
-    """Sum up."""
+    """Compute the totals."""
     row = _row(
         db,
         """
@@ -94,7 +97,7 @@ def totals(db: Db) -> Totals:
 
 
 def last_run(db: Db) -> str | None:
-    """The run that wrote the latest row."""
+    """Return the ID of the run that wrote the latest row."""
     found = db.execute(
         """
         SELECT run_id FROM
@@ -106,9 +109,9 @@ def last_run(db: Db) -> str | None:
 
 
 def shares(db: Db, column: str, table: str = "answers") -> list[Bin]:
-    """A column of values from 0 to 1, counted in bins of equal width; empty when none was sent."""
+    """Count the values of a column, from 0 to 1, in bins of equal width; empty when it has no values."""
     width = 1 / SHARE_BINS
-    # A float that was 0.35 once is a little less as a double; it belongs where people look for it.
+    # A 32-bit float of 0.35 is slightly less as a 64-bit float. It belongs to the bin that begins at 0.35.
     rows = db.execute(
         f"SELECT greatest(least(floor({column} * {SHARE_BINS} + 1e-6), {SHARE_BINS - 1}), 0)::INT AS bin, "
         f"count(*) FROM {table} WHERE {column} IS NOT NULL GROUP BY bin"
@@ -120,7 +123,7 @@ def shares(db: Db, column: str, table: str = "answers") -> list[Bin]:
 
 
 def claim_scores(db: Db) -> list[Bin]:
-    """The claims' support scores, each claim once."""
+    """Count the claims' support scores in bins. Each claim counts once."""
     return shares(
         db,
         "score",
@@ -129,7 +132,7 @@ def claim_scores(db: Db) -> list[Bin]:
 
 
 def claims_per_answer(db: Db) -> list[tuple[str, int]]:
-    """How many answers have no claim, one, two …; the last stands for all with more."""
+    """Count the answers with no claim, with one, with two, and so on. The last count is for all with more."""
     rows = db.execute(f"SELECT least(claims, {MOST_CLAIMS}), count(*) FROM answers GROUP BY 1").fetchall()
     counts = dict(rows)
     last = max(counts, default=-1)
@@ -141,7 +144,7 @@ UNSUPPORTED = ("none", "up to ¼", "up to ½", "up to ¾", "more", "all")
 
 
 def unsupported_shares(db: Db) -> list[tuple[str, int]]:
-    """Answers that have claims, by the share of those without support; empty when none has claims."""
+    """Count the answers with claims by their share of unsupported claims; empty when no answer has claims."""
     rows = db.execute(
         """
         SELECT CASE WHEN supported >= claims THEN 0 WHEN supported = 0 THEN 5
@@ -155,19 +158,22 @@ def unsupported_shares(db: Db) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds of the calls that brought an answer, ledger aside: percentiles by name, and bins."""
+    """Milliseconds of the calls that returned an answer: percentiles by name, and bins.
+
+    Answers from the ledger are left out, because this run did not call for them.
+    """
 
     calls: int
     percentiles: dict[str, float]
     bins: list[Bin]
 
 
-# A call has one answer for each candidate; one from the ledger was made by another run.
+# A call has one row for each candidate, so only the first counts. Another run called for ledger answers.
 CALLED = "candidate_index = 0 AND NOT from_ledger AND latency IS NOT NULL"
 
 
 def latency(db: Db) -> Latency | None:
-    """How long calls took; None when this run made none."""
+    """Return how long the calls took; None when the run made none."""
     count, low, high, quantiles = _row(
         db,
         f"""
@@ -183,7 +189,7 @@ def latency(db: Db) -> Latency | None:
 
 
 def _latency_bins(db: Db, low: float, high: float) -> list[Bin]:
-    """Bins of equal width on a logarithmic scale, since slow calls are many times as slow as most."""
+    """Count latencies in bins of equal width on a logarithmic scale, as slow calls may take very long."""
     first, span = math.log10(low), math.log10(high / low)
     if span < LEAST_DECADES:
         first, span = first - (LEAST_DECADES - span) / 2, LEAST_DECADES
@@ -203,7 +209,7 @@ def _latency_bins(db: Db, low: float, high: float) -> list[Bin]:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A span of time: when it began (seconds since the epoch), calls a minute, latency in milliseconds."""
+    """A span of time: its begin (seconds since the epoch), calls per minute, latency in milliseconds."""
 
     begin: float
     per_minute: float
@@ -213,16 +219,16 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A run's calls over time, in spans of `step` seconds."""
+    """A run's calls over time, divided into spans of `step` seconds."""
 
     step: int
     moments: list[Moment]
 
 
 def timeline(db: Db, run_id: str | None) -> Timeline | None:
-    """The calls of one run that brought an answer, by when they left; None when there are none.
+    """Return the calls of one run that returned an answer, by the time when they started; None without any.
 
-    The first and the last span are seldom whole, so that they show less than the rate was.
+    The first and the last span are seldom complete, so they show less than the real rate.
     """
     where = f"{CALLED} AND run_id = ?"
     first, last = _row(db, f"SELECT min(asked), max(asked) FROM answers WHERE {where}", [run_id])
@@ -247,7 +253,7 @@ def timeline(db: Db, run_id: str | None) -> Timeline | None:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A site or a document, how often claims cite it, and in how many answers."""
+    """A site or a document, the number of claims that cite it, and the number of answers that do."""
 
     name: str
     uri: str | None
@@ -257,13 +263,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The most cited ones, and how many there are."""
+    """The most cited sources, and the number of all sources."""
 
     count: int
     top: list[Source]
 
 
-# Of those that are cited equally often, which may be all, so many are put in order by their names.
+# All sources may be cited equally often. So only this many of them are sorted by name, which is slow.
 _CANDIDATES = 1_000
 _NAMED = f"""
     SELECT key, chunk_index, uri, title,
@@ -278,10 +284,10 @@ _CITED = "SELECT key, chunk_index FROM claim_supports WHERE chunk_index IS NOT N
 
 
 def sources(db: Db) -> tuple[Sources, Sources]:
-    """The most cited sites and documents.
+    """Return the most cited sites and the most cited documents.
 
-    A site is `domain`, else the URI's host, else the title of a link of Google Search's, which is the site's
-    name as a rule. A document is `document_id`, else the URI, else the title.
+    A site is the chunk's `domain`, or else the URI's host. For a redirecting link of Google Search it is the
+    title, which usually is the site's name. A document is `document_id`, or else the URI, or else the title.
     """
     return (
         _top(db, "site", "site, NULL"),
@@ -294,8 +300,8 @@ def sources(db: Db) -> tuple[Sources, Sources]:
 
 
 def _top(db: Db, by: str, name_and_uri: str) -> Sources:
-    # Numbers stand for the names, which are many and long, while citations are counted; and counting an
-    # answer once by grouping takes less memory than by DISTINCT.
+    # Hashes stand for the names while citations are counted, because the names are many and long. Grouping
+    # by answer takes less memory than counting DISTINCT answers.
     db.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE cited AS
@@ -323,15 +329,15 @@ def _top(db: Db, by: str, name_and_uri: str) -> Sources:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Failures of one stage and code.
+    """The failures of one stage and code.
 
     Attributes:
-        stage: Where.
-        code: What.
-        count: How many.
-        retryable: How many of them may go well another time.
-        answered_since: How many of them a later run answered, or checked where a check had failed.
-        worth_asking: How many of them may go well another time and are not answered yet.
+        stage: The stage in which they failed.
+        code: Their failure code.
+        count: Number of failures.
+        retryable: Number of failures that may succeed when asked again.
+        answered_since: Number of failures that a later run answered (or checked, for failed checks).
+        worth_asking: Number of failures that may succeed when asked again and have no answer yet.
         example: The key of one of their rows.
     """
 
@@ -345,7 +351,7 @@ class FailureGroup:
 
 
 def failure_groups(db: Db) -> list[FailureGroup]:
-    """Failures by reason, the most frequent first."""
+    """Group the failures by stage and code, the most frequent group first."""
     rows = db.execute(
         """
         WITH good AS (
@@ -369,7 +375,7 @@ def failure_groups(db: Db) -> list[FailureGroup]:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """Grounding checks: how many, how many scored, the median of that, and both kinds of scores in bins."""
+    """Grounding checks: their number, the number with a score, the median score, and scores in bins."""
 
     count: int
     scored: int
@@ -379,7 +385,7 @@ class Checks:
 
 
 def checks(db: Db) -> Checks | None:
-    """What grounding checks say; None when nothing was checked."""
+    """Return the figures of the grounding checks; None when nothing was checked."""
     each = "(SELECT check_key, any_value(score) AS score FROM grounding_checks GROUP BY check_key)"
     count, scored, middle = _row(db, f"SELECT count(*), count(score), median(score) FROM {each}")
     if not count:
@@ -390,7 +396,7 @@ def checks(db: Db) -> Checks | None:
 
 
 def _row(db: Db, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
-    """The one row that a query without groups has."""
+    """Return the only row of a query's result."""
     row = db.execute(sql, values).fetchone()
     assert row is not None
     return row

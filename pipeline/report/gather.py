@@ -1,4 +1,4 @@
-"""Everything the page shows, found out: from the narrowed tables and `run.json` to the template's context."""
+"""Collects everything that the page shows: from a run's tables and `run.json` to the template's context."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from groundrows.pipeline.report.failing import failure_views
 from groundrows.pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
 from groundrows.schemas.durations import duration
 
-# Prompts shown on each side of the threshold.
+# Number of prompts shown on each side of the threshold.
 AROUND = 6
 
 
 def gather(
     db: duckdb.DuckDBPyConnection, options: ReportOptions, run: Run, earlier: Run | None
 ) -> dict[str, Any]:
-    """The context of the page; the database holds the schema `this`, and `earlier` when there is such a run.
+    """Return the page's context. The database has the schema `this`, and `earlier` to compare with.
 
     Raises:
         UsageError: A file can't be read.
@@ -81,7 +81,7 @@ def gather(
 
 
 def _attention(db: duckdb.DuckDBPyConnection, run: Run, most: int, totals: figures.Totals) -> Attention:
-    # A run that only checked answers has none of its own.
+    # A run that only checks given answers writes no answers.
     return attention(db, run, most) if totals.answers else checked_attention(db, run, most)
 
 
@@ -99,23 +99,23 @@ def _notices(run: Run, totals: figures.Totals) -> list[str]:
     notices = []
     if run.summary is None:
         notices.append(
-            "This run was stopped or is still under way: what follows is of the rows that are there so far. "
-            "The command that started it takes it up again."
+            "This run was stopped or is still running: this report covers the rows written so far. Run the "
+            "same command again to continue a stopped run."
             if run.stopped
-            else "There is no run.json here, as of a stream, so that nothing tells how many records were "
-            "read and calls made: what follows is of the rows alone. A run over an archive that was stopped "
-            "is taken up by its command while its .run.json is there; without it --overwrite begins anew."
+            else "There is no run.json here (a stream has none), so the numbers of records read and of calls "
+            "made are unknown, and this report covers the rows only. If a run over an archive was stopped "
+            "here, the same command continues it while .run.json exists; otherwise --overwrite starts again."
         )
     if totals.runs > 1:
         notices.append(
-            f"These rows are of {totals.runs:,} runs into the same directory{_stands(run.summary)}. Records, "
-            "calls and the plots over time are the last one's; everything else counts all rows."
+            f"{totals.runs:,} runs wrote these rows into the same directory{_in_total(run.summary)}. "
+            "Records, calls and the plots over time are those of the last run; other figures count all rows."
         )
     return notices
 
 
-def _stands(summary: Mapping[str, Any] | None) -> str:
-    """How the directory stands after all of its runs; nothing for one of the first versions."""
+def _in_total(summary: Mapping[str, Any] | None) -> str:
+    """Return the directory's totals over all runs; empty for a summary of the first versions."""
     said = (summary or {}).get("directory")
     if not said:
         return ""
@@ -148,7 +148,7 @@ def _balance(summary: Mapping[str, Any]) -> dict[str, Any] | None:
 def _tiles(
     summary: Mapping[str, Any], totals: figures.Totals, checks: figures.Checks | None, price: float | None
 ) -> list[tuple[str, ...]]:
-    """Value, name and a note for each figure of the first section."""
+    """Return the value, the name and a note for each figure of the first section."""
     tiles: list[tuple[str, ...]] = []
     if "calls" in summary:
         calls, by_code = summary["calls"], summary.get("retries_by_code") or {}
@@ -161,7 +161,7 @@ def _tiles(
             )
         tiles.append((duration(summary["wall_seconds"]), "time"))
         if summary.get("throttled_seconds"):
-            tiles.append((duration(summary["throttled_seconds"]), "waited for the pace", "over all workers"))
+            tiles.append((duration(summary["throttled_seconds"]), "waited for the limit", "over all workers"))
         if summary.get("rate_used") is not None:
             limit = (summary.get("flags") or {}).get("requests_per_minute")
             tiles.append(
@@ -170,7 +170,7 @@ def _tiles(
     if totals.answers:
         tiles.append((number(totals.answers), "answers", f"to {counted(totals.questions, 'question')}"))
         if totals.from_ledger:
-            tiles.append((number(totals.from_ledger), "from the ledger", "not called for again"))
+            tiles.append((number(totals.from_ledger), "from the ledger", "without another call"))
         if totals.score is not None:
             tiles.append((score(totals.score), "median grounding score"))
         if totals.coverage is not None:
@@ -179,14 +179,14 @@ def _tiles(
             tiles.append((share(totals.unsupported_share), "claims without support", f"of {totals.claims:,}"))
         if totals.first_part_ms is not None:
             tiles.append(
-                (f"{totals.first_part_ms:,.0f} ms", "to the first part", "median of streamed answers")
+                (f"{totals.first_part_ms:,.0f} ms", "to the first part", "median of the streamed answers")
             )
     if checks is not None and checks.median is not None:
         tiles.append((score(checks.median), "median check score", f"of {counted(checks.scored, 'check')}"))
     of_checks = summary.get("checks")
     if of_checks:
         failed, skipped = counted(of_checks["failed"], "check"), counted(of_checks["skipped"], "answer")
-        said = f"{failed} failed, {skipped} left out"
+        said = f"{failed} failed, {skipped} not checkable"
         tiles.append((number(of_checks["calls"]), "calls of checks", said))
     if "failed" not in summary:
         tiles.append((number(totals.failures), "failures"))

@@ -1,6 +1,6 @@
-"""Plots as SVG, drawn by Vega without a browser, in the page's own variables for colours.
+"""Draws plots as SVG with Vega, without a browser. The colours are variables of the page's style.
 
-Each is small and meant to stand beside others: at its own size its letters can be read on a phone.
+Each plot is small enough for a phone's screen, with letters that can be read there.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from groundrows.pipeline.report.figures import STEPS, Bin, Timeline
 
 WIDTH = 300
 HEIGHT = 150
-# The look of Vega-Lite 5.20, whichever version is bundled later.
+# The version of Vega-Lite that plots are made with. Fixed, so that a newer library does not change the plots.
 VEGA_LITE = "5.20"
-# Letters are measured in this font, so that labels find room; the page then shows them in its own.
+# Labels are measured in this font, so that they have enough room. The page shows them in its own font.
 FONT = "Liberation Sans"
 SVG = "http://www.w3.org/2000/svg"
 ET.register_namespace("", SVG)
@@ -64,12 +64,12 @@ _LEGEND: dict[str, Any] = {
     "symbolType": "stroke",
     "offset": 6,
 }
-# What tells lines apart beside their colour.
+# Dashes distinguish the lines for people who can't see the colours.
 _DASHES = [[1, 0], [5, 3], [2, 2]]
-# Spans of time that an axis is as long as, at least: one bar is no picture.
+# A time axis has room for at least this many spans, so that a short run is not one wide bar.
 LEAST_SPANS = 8
 MOST_TICKS = 4
-# How far above the picture a legend has room when the axis has a title there.
+# Distance of a legend above the picture when the axis has a title there, in pixels.
 ABOVE_TITLE = 24
 
 
@@ -82,15 +82,15 @@ def histogram(
     log: bool = False,
     form: str = ".1f",
 ) -> str:
-    """Bars over bins, with lines at some values, which are named above the picture.
+    """Draw a histogram, with lines at some values. A legend above the picture names the lines.
 
     Args:
-        bins: What to draw, in order, without gaps.
-        x: What the values are.
-        y: What is counted.
-        marks: Values to mark, and how they are called.
-        log: Whether the bins are of equal width on a logarithmic scale.
-        form: How values are written on the axis, in d3's notation.
+        bins: The bins, in order and without gaps.
+        x: The title of the values' axis.
+        y: The title of the counts' axis.
+        marks: The values to mark, with their names.
+        log: Whether the axis is logarithmic.
+        form: The format of the values on the axis, in d3's notation.
     """
     values = [
         {"low": each.low, "high": each.high, "n": each.count, "say": f"{_range(each)}: {each.count:,}"}
@@ -117,7 +117,7 @@ def histogram(
 
 
 def bars(counts: Sequence[tuple[str, int]], x: str, y: str, *, angle: int = 0) -> str:
-    """A bar for each name, in the order given."""
+    """Draw a bar for each name, in the given order."""
     values = [{"name": name, "n": count, "say": f"{name}: {count:,}"} for name, count in counts]
     across = {
         "x": {
@@ -138,7 +138,7 @@ def bars(counts: Sequence[tuple[str, int]], x: str, y: str, *, angle: int = 0) -
 
 
 def rates(timeline: Timeline, limit: float | None) -> str:
-    """Calls a minute over time, and the limit they were held to, if there was one."""
+    """Draw calls per minute over time, with the rate limit if there was one."""
     end = timeline.moments[-1].begin + timeline.step
     values = [
         {
@@ -164,7 +164,7 @@ def rates(timeline: Timeline, limit: float | None) -> str:
 
 
 def latencies(timeline: Timeline) -> str:
-    """The median and the 95th percentile of latency over time."""
+    """Draw the median and the 95th percentile of latency over time."""
     values = [
         {
             "begin": (each.begin + timeline.step / 2) * 1_000,
@@ -208,7 +208,7 @@ def latencies(timeline: Timeline) -> str:
 
 
 def thresholds(grounded: Sequence[int], asked: float) -> str:
-    """How many answers would be grounded at each threshold, and a line that the page's slider moves."""
+    """Draw the number of grounded answers at each threshold, with a line that the page's slider moves."""
     last = len(grounded) - 1
     values = [
         {"at": step / last, "n": count, "say": f"{step / last:.2f}: {count:,}"}
@@ -241,7 +241,7 @@ def thresholds(grounded: Sequence[int], asked: float) -> str:
 
 
 def _count(title: str, most: float) -> dict[str, Any]:
-    """Counts, of which the largest is given: no half of one is named."""
+    """Return an axis of counts up to `most`, with labels at whole numbers only."""
     ticks = max(1, min(MOST_TICKS, math.floor(most)))
     return {
         "field": "n",
@@ -251,7 +251,7 @@ def _count(title: str, most: float) -> dict[str, Any]:
 
 
 def _whole(across: dict[str, Any]) -> dict[str, Any]:
-    """An invisible bar of full height, so that the pointer finds a small one, too."""
+    """Return an invisible bar of full height, so that the pointer can hit a small bar, too."""
     mark = {"type": "rect", "color": "var(--plot)", "opacity": 0, "aria": True}
     return {
         "mark": mark,
@@ -260,7 +260,7 @@ def _whole(across: dict[str, Any]) -> dict[str, Any]:
 
 
 def _marks(channel: str, marks: Sequence[tuple[float, str]], along: dict[str, Any]) -> dict[str, Any]:
-    """Lines across the picture, named in a legend, where no bar is in the way of the names."""
+    """Return lines across the picture. A legend names them, because bars could cover names in the picture."""
     names = [name for _, name in marks]
     legend = _LEGEND | {"symbolStrokeColor": "var(--plot-2)", "offset": ABOVE_TITLE}
     dashes = {"domain": names, "range": _DASHES[: len(names)]}
@@ -297,7 +297,7 @@ def _times(timeline: Timeline, end: float) -> dict[str, Any]:
 
 
 def _ticks(begin: float, end: float, least: int) -> list[int]:
-    """Round moments, so few that their names stay apart, in seconds since the epoch."""
+    """Return round moments for an axis, in seconds since the epoch; few enough that labels don't overlap."""
     steps = [step for step in STEPS if step >= least]
     longest = max(STEPS[-1], math.ceil((end - begin) / (MOST_TICKS - 1)))
     for step in [*steps, longest]:
@@ -316,7 +316,7 @@ def _figure(value: float) -> str:
 
 
 def _svg(spec: dict[str, Any]) -> str:
-    """Draw, and leave in the picture only what the page needs."""
+    """Draw a plot, and remove from the picture what the page does not need."""
     whole = {
         "width": WIDTH,
         "height": HEIGHT,
@@ -329,9 +329,9 @@ def _svg(spec: dict[str, Any]) -> str:
 
 
 def _tidied(drawn: str) -> str:
-    """The picture without Vega's own roles; what a bar says to screen readers is said to the pointer instead.
+    """Remove Vega's accessibility roles from a picture, and turn the bars' labels into tooltips.
 
-    The page describes each picture in words and has its figures in a table.
+    Screen readers don't need them: the page describes each picture in words and has its figures in a table.
     """
     root = ET.fromstring(drawn)
     for element in root.iter():

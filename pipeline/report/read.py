@@ -1,9 +1,9 @@
-"""A run's row files as narrow tables that DuckDB queries.
+"""Copies a run's rows into narrow tables for DuckDB.
 
-polars reads the rows, a batch at a time, and leaves a Parquet file with only what the figures need: numbers,
-the first characters of a question, hashes instead of ids and texts. That is a few percent of the rows' size;
-a million answers are then queried in seconds and in little memory. Whole rows are read again for the few that
-are shown.
+polars reads the rows in batches and writes Parquet files with only what the figures need: numbers, the first
+characters of a question, and hashes instead of IDs and texts. The copies have a few percent of the rows'
+size, so DuckDB queries a million answers in seconds and in little memory. The few rows that the page shows
+are read again in full.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import polars as pl
 from groundrows.pipeline.query.run import Run, copied, finite, readable, scan
 from groundrows.schemas.tables import TABLES
 
-# Rows that wait in memory to be written as one piece.
+# Number of rows in a Parquet row group, which is held in memory until it is written.
 GROUP_ROWS = 8_192
 PROMPT_CHARACTERS = 240
 
-# What tells an answer from all others: of a question that a run asked twice the ids are the same.
+# The columns that identify an answer. `answer_id` alone is not enough when a run asks a question twice.
 ANSWER = ("run_id", "answer_id", "answered_at")
 
 Names = Sequence[str]
@@ -31,7 +31,7 @@ Column = str | pl.Expr
 
 
 def key(*columns: str) -> pl.Expr:
-    """A number that stands for the values of these columns of strings and moments."""
+    """Return a hash of the values of these columns of strings and times."""
     return pl.concat_str(pl.col(*columns).to_physical(), separator="\x00").hash()
 
 
@@ -68,7 +68,7 @@ def _answers(names: Names) -> list[Column]:
 
 
 def _first_part(names: Names) -> pl.Expr:
-    # Runs of versions before streaming have no such column.
+    # Rows of versions before streaming lack this column.
     return (
         pl.col("first_part_ms")
         if "first_part_ms" in names
@@ -110,7 +110,7 @@ def _grounding_checks(_: Names) -> list[Column]:
         key("question_id").alias("question_key"),
         "turn_index",
         pl.col("checked_at").dt.epoch("us").alias("checked"),
-        # Only a check's first row holds it.
+        # Only the first row of a check holds the text.
         pl.col("answer_text").hash().alias("text"),
         pl.col("support_score").alias("score"),
         "claim_score",
@@ -134,7 +134,7 @@ NARROW: Mapping[str, Callable[[Names], list[Column]]] = {
 
 
 def narrow(db: duckdb.DuckDBPyConnection, run: Run, schema: str, folder: str) -> None:
-    """Make views of a run's tables, narrowed, under the name of a schema of the database.
+    """Copy a run's tables to narrow Parquet files, and create views of them in a schema of the database.
 
     Raises:
         UsageError: A file can't be read.
@@ -154,7 +154,7 @@ def _narrowed(columns: Callable[[Names], list[Column]], rows: pl.LazyFrame) -> p
 def whole_rows(
     run: Run, table: str, columns: Names, key_columns: Names, keys: Collection[int]
 ) -> list[dict[str, Any]]:
-    """Some columns of the rows with these keys, in the files' order; null where a file has no such column.
+    """Read some columns of the rows with these keys, in the files' order. A column that a file lacks is null.
 
     Raises:
         UsageError: A file can't be read.

@@ -1,4 +1,4 @@
-"""The command that asks failed records again, with the flags that the run had."""
+"""Makes the command that asks failed records again, with the flags of the run."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from groundrows.pipeline.options.run import replay_flags
 def replay_command(
     directory: str, code: str, flags: Mapping[str, Any], *, only_retryable: bool = False
 ) -> list[str]:
-    """The words, fit for a shell, of the command that replays the failures of one code into their directory.
+    """Return the words of the command that replays the failures of one code, quoted for a shell.
 
     Args:
-        directory: The run's directory as given.
+        directory: The run's directory, as the user gave it. The answers are added to it.
         code: The failures' code.
-        flags: `flags` of `run.json`, as far as they are known.
-        only_retryable: Whether to leave out those that fail the same way again.
+        flags: The entry `flags` of `run.json`, as far as it is known.
+        only_retryable: Whether to leave out failures that will fail in the same way again.
     """
     words = ["groundrows", "replay", f"--failures={directory}", f"--codes={code}"]
     if only_retryable:
         words.append("--only_retryable")
     for flag in replay_flags():
-        # A run has a pace for checks, whether it makes any or not: such a flag would be refused.
+        # `run.json` holds flags that have no effect in this run, such as the rate limit of checks when the
+        # run makes none. The command would be refused with them.
         if flag.replayed and flag.attribute in flags and has_effect(flag.only, flags):
             words += _words(flag, flags[flag.attribute])
     words += [f"--output={directory}", "--append"]
@@ -34,7 +35,10 @@ def replay_command(
 
 
 def _words(flag: Flag, value: Any) -> list[str]:
-    """The flag as written; nothing when it has its default. `run.json` has a list where we have a tuple."""
+    """Return the flag as it is written in a command; empty when it has its default.
+
+    `run.json` holds a list where the options hold a tuple.
+    """
     if value in (None, flag.default, []):
         return []
     if flag.is_switch:

@@ -1,4 +1,8 @@
-"""Dynamic retrieval: how many answers would be grounded at each threshold, and the prompts around it."""
+"""Figures on dynamic retrieval: how many answers would be grounded at each threshold.
+
+With dynamic retrieval, the service predicts from 0 to 1 how much a search would help with a prompt, and
+searches only when the prediction reaches a threshold.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,16 @@ from dataclasses import dataclass
 
 import duckdb
 
-# The slider's steps: hundredths.
+# The slider has steps of 0.01.
 STEPS = 100
 PROMPTS_A_STEP = 5
-# What the service uses when dynamic retrieval is asked for without a threshold.
+# The service's threshold when a request asks for dynamic retrieval and names none.
 SERVICE_THRESHOLD = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt with its prediction, the step it is in, and whether the service searched for it."""
+    """A prompt, its prediction, the slider's step for it, and whether the service searched for it."""
 
     step: int
     prediction: float
@@ -25,17 +29,17 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What the predictions allow to say.
+    """The figures on dynamic retrieval.
 
     Attributes:
-        predictions: Answers with a prediction.
-        answers: All answers.
-        grounded: How many of those would be grounded at each threshold: 0, 0.01 … 1.
-        threshold: The one most of them were asked with, or the service's own when the request named none.
-        named: Whether the request named it.
-        searched: How many of them the service did search for.
-        prompts: Up to `PROMPTS_A_STEP` prompts of each step, by prediction.
-        sampled: Whether there are more prompts than those.
+        predictions: Number of answers with a prediction.
+        answers: Number of all answers.
+        grounded: Number of answers that would be grounded at each threshold: 0, 0.01 … 1.
+        threshold: The threshold of most requests, or the service's default when the requests name none.
+        named: Whether the requests name the threshold.
+        searched: Number of answers with a prediction that the service searched for.
+        prompts: Up to `PROMPTS_A_STEP` prompts for each step, ordered by prediction.
+        sampled: Whether there are more prompts than these.
     """
 
     predictions: int
@@ -48,7 +52,7 @@ class Retrieval:
     sampled: bool
 
 
-# The first candidate stands for its call. Predictions were 32-bit floats: 0.7 is a little less as a double.
+# Only the first candidate of a call counts. A 32-bit float of 0.7 is slightly less as a 64-bit float.
 _PREDICTED = f"""
     SELECT *, greatest(least(floor(prediction * {STEPS} + 1e-4), {STEPS}), 0)::INT AS step FROM answers
     WHERE prediction IS NOT NULL AND candidate_index = 0
@@ -56,7 +60,7 @@ _PREDICTED = f"""
 
 
 def retrieval(db: duckdb.DuckDBPyConnection) -> Retrieval | None:
-    """Draw up what there is; None when no answer has a prediction."""
+    """Compute the figures; None when no answer has a prediction."""
     counts = dict(db.execute(f"SELECT step, count(*) FROM ({_PREDICTED}) GROUP BY step").fetchall())
     if not counts:
         return None

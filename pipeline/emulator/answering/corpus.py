@@ -22,7 +22,7 @@ def load_passages(directory: Path) -> list[Passage]:
         ValueError: One sentence: there is no such directory, no text in it, or a file that is no UTF-8.
     """
     if not directory.is_dir():
-        raise ValueError(f"--corpus={directory} is no directory: name one that holds .txt files.")
+        raise ValueError(f"--corpus={directory} is not a directory: name one that holds .txt files.")
     passages: list[Passage] = []
     for path in sorted(directory.glob("*.txt")):
         try:

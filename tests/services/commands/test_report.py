@@ -139,11 +139,11 @@ def test_one_is_no_plural(here, tmp_path):
     directory = write_run(tmp_path / "run", rows, records_read=1)
     assert report([str(directory)]) == 0
     text = (here / "report.html").read_text()
-    for said in ("to 1 question<", "of 1 check<", "</b> record read", "after 1 call:", "1 claim, 0.5 an"):
+    for said in ("to 1 question<", "of 1 check<", "</b> record read", "after 1 call:", "1 claim, 0.5 per"):
         assert said in text, said
     write_run(tmp_path / "since", [*rows, answer(question_id="f", run_id="later", answered_at=later)])
     assert report([str(tmp_path / "since")]) == 0
-    assert "1 was answered since." in (here / "report.html").read_text()
+    assert "1 has been answered since." in (here / "report.html").read_text()
 
 
 def test_what_can_not_go_well_is_not_offered(here, tmp_path):
@@ -172,7 +172,7 @@ def test_checks_without_fault_are_said_to_be(here, tmp_path):
 def test_none_shown_is_not_none_at_fault(here, tmp_path):
     assert report([str(write_run(tmp_path / "run", ROWS, calls=1)), "--answers=0"]) == 0
     text = (here / "report.html").read_text()
-    assert "1 answer, and none is shown" in text
+    assert "1 answer; none is shown" in text
     assert "None: every answer" not in text
 
 
@@ -208,7 +208,7 @@ def test_stdout_is_for_the_result_alone(tmp_path):
 def test_rows_of_several_runs_are_said_to_be(here, tmp_path):
     rows = [*ROWS, answer(run_id="earlier", answer_id="old")]
     assert report([str(write_run(tmp_path / "run", rows, calls=4))]) == 0
-    assert "These rows are of 2 runs" in (here / "report.html").read_text()
+    assert "2 runs wrote these rows" in (here / "report.html").read_text()
 
 
 def test_two_runs_are_compared(here, tmp_path):
@@ -266,7 +266,7 @@ def test_what_is_wrong_is_said_in_a_sentence(here, tmp_path):
     assert "There is no directory" in fails(tmp_path / "nowhere")
     file = tmp_path / "file"
     file.write_text("")
-    assert "is no directory" in fails(file)
+    assert "is not a directory" in fails(file)
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "holds no rows" in fails(empty)

@@ -12,27 +12,27 @@ def group(count, retryable, answered_since, worth_asking, stage="generate"):
 @pytest.mark.parametrize(
     ("failures", "said"),
     [
-        (group(3, 3, 0, 3), "Asking again may go well."),
-        (group(3, 3, 1, 2), "Asking again may go well. 1 was answered since."),
-        (group(1, 1, 1, 0), "It was answered since."),
-        (group(3, 0, 3, 0), "All were answered since."),
+        (group(3, 3, 0, 3), "Asking again may succeed."),
+        (group(3, 3, 1, 2), "Asking again may succeed. 1 has been answered since."),
+        (group(1, 1, 1, 0), "It has been answered since."),
+        (group(3, 0, 3, 0), "All have been answered since."),
         (
             group(3, 2, 0, 2),
-            "Asking again may go well for 2 of them; 1 record fails the same way again until mended.",
+            "Asking again may succeed for 2 of them; 1 record will fail in the same way again until corrected.",
         ),
         (
             group(9, 5, 2, 3),
-            "Asking again may go well for 3 of them; 4 records fail the same way again until mended. "
-            "2 were answered since.",
+            "Asking again may succeed for 3 of them; 4 records will fail in the same way again until corrected. "
+            "2 have been answered since.",
         ),
         (
             group(2, 0, 0, 0),
-            "The same record fails the same way again: mend the record in the archive, or the flags, and "
-            "give the run's command again with --append.",
+            "The same record will fail in the same way again: correct the record in the archive, or the flags, "
+            "then run the same command again with --append.",
         ),
         (
             group(1, 1, 0, 1, stage="read"),
-            "Mend the file in the archive, and give the run's command again with --append.",
+            "Repair the file in the archive, then run the same command again with --append.",
         ),
     ],
 )

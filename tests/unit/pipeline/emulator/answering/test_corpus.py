@@ -32,7 +32,7 @@ def test_passages_hold_their_sentences_and_their_origin(tmp_path: Path) -> None:
 
 
 def test_a_corpus_of_no_use_is_named_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no directory"):
+    with pytest.raises(ValueError, match="not a directory"):
         load_passages(tmp_path / "none")
     with pytest.raises(ValueError, match="no text"):
         load_passages(tmp_path)
