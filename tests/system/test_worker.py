@@ -103,7 +103,7 @@ def test_killed_again_and_again(pubsub, tmp_path):
             try:
                 # From the first call of this process on: amid calls, files, or acknowledgements. Or at any
                 # other time, where what is left is still kept for one that was killed.
-                limit = time.monotonic() + 12
+                limit = time.monotonic() + 30
                 while len(asked(log)) == before and time.monotonic() < limit:
                     time.sleep(0.02)
                 time.sleep(chance.uniform(0, 1.2))
