@@ -1,9 +1,9 @@
 """Every error that Groundrows raises, as one tree: `except GroundrowsError` catches them all.
 
 An error lives here and not beside the code that raises it, so that one page shows what can go wrong. This
-module imports nothing of the project but the codes, so that every other module can import it. Two exceptions
-are no part of the tree, because nobody outside ever sees them: `Halted` of the calls' gate, which is a signal
-between two modules, and the CSV reader's private one.
+module imports nothing of the project but codes and counts, so that every other module can import it. Two
+exceptions are no part of the tree, because nobody outside ever sees them: `Halted` of the calls' gate, which
+is a signal between two modules, and the CSV reader's private one.
 
 The message of each is meant for people: one sentence that says what is wrong, where, and what to do. It never
 holds a prompt, an answer, a fact or a secret, except for `CallError`, as it says.
@@ -15,6 +15,7 @@ import signal
 from typing import Literal
 
 from groundrows.schemas.codes import EMPTY_ANSWER, RETRYABLE_CODES
+from groundrows.schemas.spending import Spent
 
 RecordStage = Literal["parse", "validate"]
 
@@ -123,14 +124,21 @@ class CallError(GroundrowsError):
             it said is no time to wait.
         day_quota: The name of a day's quota that is used up, or None. Until the next day nothing else comes
             back, whatever the server asked to wait.
+        spent: What the attempt took all the same, or None where the service did not say.
     """
 
     def __init__(
-        self, code: str, message: str, retry_after: float | None = None, day_quota: str | None = None
+        self,
+        code: str,
+        message: str,
+        retry_after: float | None = None,
+        day_quota: str | None = None,
+        spent: Spent | None = None,
     ) -> None:
         super().__init__(code, message)
         self.code = code
         self.day_quota = day_quota
+        self.spent = spent
         self.message = message
         # Servers, and proxies before them, send anything at all.
         if retry_after is not None:

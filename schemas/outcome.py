@@ -8,6 +8,7 @@ from typing import Literal
 
 from groundrows.schemas.question import Question
 from groundrows.schemas.service import DISCOVERY_ENGINE, Method
+from groundrows.schemas.spending import NOTHING, Spent
 
 Stage = Literal["read", "parse", "validate", "generate", "flatten", "check"]
 Skip = Literal["duplicate", "already_answered"]
@@ -99,6 +100,8 @@ class Outcome:
         skip: Why nothing was asked at all, else None.
         retry_codes: The status code of every attempt that was followed by another, in order.
         calls: Requests that left for this question in this run, retries included.
+        model: The model that they asked; empty where nothing was asked or the service chose it.
+        spent: What they took, failed ones included.
     """
 
     question: Question
@@ -107,3 +110,5 @@ class Outcome:
     skip: Skip | None
     retry_codes: tuple[str, ...]
     calls: int
+    model: str = ""
+    spent: Spent = NOTHING

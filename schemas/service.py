@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from groundrows.schemas.defaults import Defaults
     from groundrows.schemas.outcome import Answer
     from groundrows.schemas.response import CheckResponse, Response
+    from groundrows.schemas.spending import Need
 
 Method = Literal["generate", "check"]
 """What is called: `generate` asks a question, `check` checks an answer against facts."""
@@ -48,12 +49,14 @@ class Access:
         versions: The versions of the API that are there, the usual one first.
         transports: `grpc` or `rest` or both, the usual one first.
         regions: The regions that are known, where not every one is.
+        reports_usage: Whether responses say how many tokens and searches they took.
     """
 
     endpoint: str | None
     versions: tuple[str, ...]
     transports: tuple[str, ...]
     regions: tuple[str, ...] = ()
+    reports_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +222,10 @@ class Service(Protocol):
 
     def text_characters(self, request: bytes, method: Method) -> int:
         """Characters of what a model reads of a request, facts and instructions included."""
+        ...
+
+    def need(self, request: bytes) -> Need | None:
+        """What a request for an answer may take; None when the service does not report what calls took."""
         ...
 
     def read(self, answer: Answer, *, keep: bool) -> Response:

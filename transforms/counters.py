@@ -31,6 +31,11 @@ def failures_by_code(namespace: str) -> str:
     return f"{namespace}.failures_by_code"
 
 
+def spent_by_model(kind: str) -> str:
+    """Namespace of what calls took, by model; `kind` is one of `schemas.spending.KINDS`."""
+    return f"groundrows.spent.{kind}"
+
+
 # The count law: the records read are the sum of the four that follow. Of checks, CHECKED stands for ANSWERED.
 RECORDS_READ = "records_read"
 ANSWERED = "answered"

@@ -28,6 +28,7 @@ from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.durations import coarse_duration
 from groundrows.schemas.errors import LedgerError, NoLedgerError, UsageError
 from groundrows.schemas.question import RecordSettings
+from groundrows.schemas.spending import CHARACTERS_PER_TOKEN
 from groundrows.transforms.generate.calling.answered import AnsweredTurns
 from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.memory import MemoryLedger
@@ -35,8 +36,6 @@ from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
 from groundrows.transforms.generate.ledger.uri import open_ledger
 from groundrows.transforms.generate.settings import CallSettings
 
-# A usual rule of thumb for English; other scripts take more tokens a character.
-CHARACTERS_PER_TOKEN = 4
 REASONS_SHOWN = 10
 
 

@@ -102,6 +102,9 @@ class _DiscoveryEngine:
     def text_characters(self, request: bytes, method: Method) -> int:
         return requests.text_characters(request, self._version, method)
 
+    def need(self, request: bytes) -> None:
+        return None  # its responses say nothing of tokens
+
     def read(self, answer: Answer, *, keep: bool) -> Response:
         return reading.read_answer(answer, keep=keep)
 

@@ -26,6 +26,7 @@ from groundrows.schemas.response import (
     numbers_of,
 )
 from groundrows.schemas.rows import Citation, FetchedUrl, Retrieval, SafetyRating
+from groundrows.schemas.spending import Spent
 
 _CUT = {
     "MAX_TOKENS": "The answer was cut at the output limit (MAX_TOKENS).",
@@ -58,27 +59,43 @@ def said(answer: Answer) -> str | None:
     return "".join(part for part in parts if part is not None)
 
 
-def judged(read: object) -> Unanswered | None:
-    """Why a response, of which the JSON was read, answers nothing, or None.
+def judged(read: object) -> tuple[Unanswered | None, Spent | None]:
+    """Look at a response, of which the JSON was read, as far as a caller needs to.
+
+    Returns:
+        Why it answers nothing, or None; and what it took, or None where it does not say.
 
     Raises:
         UndecodableError: It is no response.
     """
     taking = Taking()
     try:
-        return verdict(_one(read, taking), taking)
+        response = _one(read, taking)
+        return verdict(response, taking), _spent(response, taking)
     except RecursionError:
         raise UndecodableError from None
 
 
-def usage_of(read: object) -> Usage:
-    """What a response, of which the JSON was read, took.
-
-    Raises:
-        UndecodableError: It is no response.
-    """
-    taking = Taking()
-    return _usage(_one(read, taking), taking)
+def _spent(response: dict[str, Any], taking: Taking) -> Spent | None:
+    usage = _usage(response, taking)
+    parts = (usage.prompt, usage.answer, usage.thoughts, usage.tool)
+    total = usage.total if usage.total is not None else sum(part or 0 for part in parts)
+    if not total:
+        return None  # a call takes some, so nothing was said
+    queries = set()
+    for candidate in taking.objects(response.get("candidates"), "candidates"):
+        metadata = taking.members(candidate.get("groundingMetadata"), "groundingMetadata")
+        queries.update(query for query in taking.texts(metadata, "webSearchQueries") if query.strip())
+    return Spent(
+        prompt=usage.prompt or 0,
+        cached=usage.cached or 0,
+        answer=usage.answer or 0,
+        thought=usage.thoughts or 0,
+        tool=usage.tool or 0,
+        total=total,
+        searches=len(queries),
+        searched_calls=int(bool(queries)),
+    )
 
 
 def _one(value: object, taking: Taking) -> dict[str, Any]:

@@ -12,6 +12,7 @@ not part of the body:
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,10 +20,12 @@ from groundrows.schemas.errors import UndecodableError
 from groundrows.schemas.gemini.platform import model_resource
 from groundrows.schemas.jsontext import ordered_json
 from groundrows.schemas.service import Asked
+from groundrows.schemas.spending import CHARACTERS_PER_TOKEN, Need
 
 Envelope = dict[str, Any]
 
 _BESIDE = ("model", "headers", "inline")
+_BILLED_SEARCHES = frozenset({"googleSearch", "enterpriseWebSearch"})
 
 
 def encoded(value: object) -> bytes:
@@ -98,9 +101,24 @@ def described(request: bytes) -> Asked:
     )
 
 
+def need(request: bytes) -> Need:
+    """What a request may take; see `Service.need`."""
+    envelope = decoded(request)
+    config, tools = envelope.get("generationConfig", {}), envelope.get("tools", ())
+    return Need(
+        model=str(envelope.get("model", "")).rpartition("/")[2],
+        prompt=math.ceil(_characters(envelope) / CHARACTERS_PER_TOKEN),
+        most_answer=config.get("maxOutputTokens"),
+        may_search=any(tool.keys() & _BILLED_SEARCHES for tool in tools),
+    )
+
+
 def text_characters(request: bytes) -> int:
     """Characters of what a model reads of a request: contents, system instruction and facts."""
-    envelope = decoded(request)
+    return _characters(decoded(request))
+
+
+def _characters(envelope: Envelope) -> int:
     contents = [*envelope["contents"], envelope.get("systemInstruction", {})]
     count = sum(len(text_of(content)) for content in contents)
     is_addressed = "/" in str(envelope.get("model", ""))  # the facts are in the prompt then

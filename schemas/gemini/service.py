@@ -17,6 +17,7 @@ from groundrows.schemas.names import camel
 from groundrows.schemas.outcome import Answer
 from groundrows.schemas.response import Response
 from groundrows.schemas.service import Access, Asked, BuildSettings, Built, Method, Service
+from groundrows.schemas.spending import Need
 
 _TRANSPORTS = ("rest",)
 _MULTI_REGIONS = ("us", "eu")
@@ -35,14 +36,16 @@ def open_service(api_version: str) -> Service:
 def access(location: str) -> Access:
     """How the service is reached: from a location it is the Agent Platform, from none the Developer API."""
     if not location:
-        return Access("generativelanguage.googleapis.com:443", DEVELOPER_VERSIONS, _TRANSPORTS)
+        return Access(
+            "generativelanguage.googleapis.com:443", DEVELOPER_VERSIONS, _TRANSPORTS, reports_usage=True
+        )
     region = location.rpartition("/")[2]
     host = f"{region}-aiplatform.googleapis.com"
     if region == "global":
         host = "aiplatform.googleapis.com"
     elif region in _MULTI_REGIONS:
         host = f"aiplatform.{region}.rep.googleapis.com"
-    return Access(f"{host}:443", AGENT_VERSIONS, _TRANSPORTS)
+    return Access(f"{host}:443", AGENT_VERSIONS, _TRANSPORTS, reports_usage=True)
 
 
 def stored_json(response: bytes) -> str | None:
@@ -92,6 +95,9 @@ class _Gemini:
 
     def text_characters(self, request: bytes, method: Method) -> int:
         return requests.text_characters(request)
+
+    def need(self, request: bytes) -> Need:
+        return requests.need(request)
 
     def read(self, answer: Answer, *, keep: bool) -> Response:
         return reading.read_answer(answer, keep=keep)

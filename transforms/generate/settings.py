@@ -33,6 +33,9 @@ class CallSettings:
         retry_seconds: No attempt starts later than this after a turn's first.
         backoff_seconds: The first retry's longest wait; it doubles from there.
         max_requests: The budget of calls over the whole run, or None.
+        tokens_per_minute: The limit in tokens over all workers, or None for no limit.
+        max_tokens: The budget of tokens over the whole run, or None.
+        max_searches: The budget of searches over the whole run, or None.
         ledger: `sqlite:///PATH`, `redis://HOST:PORT/DB` or `none`.
         share_identical: Whether equal requests under different ids are asked once.
         exhausted_seconds: How long nothing but transient errors may come back before calling stops; longer
@@ -63,6 +66,9 @@ class CallSettings:
     retry_seconds: float = 600.0
     backoff_seconds: float = 1.0
     max_requests: int | None = None
+    tokens_per_minute: float | None = None
+    max_tokens: int | None = None
+    max_searches: int | None = None
     ledger: str = "none"
     share_identical: bool = False
     exhausted_seconds: float = 90.0

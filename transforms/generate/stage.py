@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import apache_beam as beam
@@ -22,6 +23,7 @@ from groundrows.schemas.codes import NOT_ATTEMPTED
 from groundrows.schemas.errors import StoppedError
 from groundrows.schemas.outcome import Outcome
 from groundrows.schemas.question import Question
+from groundrows.schemas.spending import NOTHING
 from groundrows.transforms.counters import (
     CALLS,
     CHECKS,
@@ -32,6 +34,7 @@ from groundrows.transforms.counters import (
     RECORDS,
     RETRIES,
     retries_by_code,
+    spent_by_model,
 )
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.calling.basket import Basket
@@ -201,6 +204,10 @@ class _Calling(beam.DoFn):
         for code in outcome.retry_codes:
             self._retries.inc()
             Metrics.counter(self._retries_by_code, code).inc()
+        if outcome.spent != NOTHING:
+            for kind, count in asdict(outcome.spent).items():
+                if count:
+                    Metrics.counter(spent_by_model(kind), outcome.model).inc(count)
         for answer in outcome.answers:
             if answer.from_ledger:
                 self._from_ledger.inc()

@@ -13,10 +13,12 @@ from datetime import UTC, datetime
 from groundrows.schemas.codes import EMPTY_ANSWER, INTERNAL_ERROR, LEFT_TO_ANOTHER, NOT_ATTEMPTED
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.budget import Budget
+from groundrows.transforms.generate.calling.fares import FREE, Expectations, Fare
 from groundrows.transforms.generate.calling.gate import Gate, Halted
 from groundrows.transforms.generate.calling.halt import Halt
 from groundrows.transforms.generate.calling.retry import RetryPolicy
 from groundrows.transforms.generate.calling.rights import Right
+from groundrows.transforms.generate.calling.unit_budget import Purse
 from groundrows.transforms.generate.clients.base import Call, Client, Reply
 from groundrows.transforms.generate.ledger.base import Entry
 
@@ -24,7 +26,7 @@ _LOGGER = logging.getLogger(__name__)
 EMPTY_RETRIES = 2
 """How often a turn whose answer came empty is asked again for that: each time it is paid for."""
 _LEFT = "Another worker may have this question's message by now, so it was left to that one."
-_SPENT = "The budget of --max_requests was spent before this question's turn."
+_SPENT = "The budget of --{flag} was spent before this question's turn."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,17 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What calls of one shard share: the gate they leave by and the budget they are paid from."""
+    """What calls of one shard share: the gate they leave by and the budgets they are paid from.
+
+    Attributes:
+        gate: The gate.
+        budget: The budget of calls, or None.
+        purse: The budgets of tokens and searches, which all shards of the process share.
+    """
 
     gate: Gate
     budget: Budget | None
+    purse: Purse = Purse()
 
 
 @dataclass(slots=True)
@@ -88,6 +97,7 @@ class Attempts:
             policy's, too; it need not be, as the policy's time bounds them.
         out: Calls out right now.
         made: Calls made so far.
+        spent_flag: The flag of the budget that was found spent.
     """
 
     client: Client
@@ -99,6 +109,7 @@ class Attempts:
     count_probes: bool = False
     out: int = 0
     made: int = 0
+    spent_flag: str = "max_requests"
     waiting_to_retry: int = 0
 
     async def ask(
@@ -107,6 +118,7 @@ class Attempts:
         line: Line,
         keep: Callable[[Success], Awaitable[None]],
         right: Right | None = None,
+        fare: Fare | None = None,
     ) -> Success | GaveUp | Entry:
         """Call until there is a response or no attempt is left.
 
@@ -119,6 +131,8 @@ class Attempts:
             keep: Stores the response. The call keeps its slot until this returns, so that no more than
                 `max_in_flight` responses can ever be lost to a kill.
             right: The turn's right to be asked; None where nobody else can ask it.
+            fare: Knows what attempts of the turn are expected to take, and is told what they took. None where
+                the service does not report it.
 
         Returns:
             The response; or why there is none; or what another process had for an answer meanwhile.
@@ -127,32 +141,54 @@ class Attempts:
         codes: list[str] = []
         first_at = math.inf
         last: CallError | None = None
+        fare = fare or Fare(Expectations())
+        full = ""
         while True:
             try:
                 if right is not None and not right.is_sure() and (stored := await right.regain()) is not None:
                     return stored
-                is_probe = await line.gate.enter(retry=attempts > 0)
+                if full:
+                    await line.purse.room(full)
+                cost = fare.expected()
+                is_probe = await line.gate.enter(retry=attempts > 0, units=cost.tokens)
             except Halted:
                 return self._cut_short(last, attempts, codes)
+            took, full, is_booked = FREE, "", False
             try:
                 if right is not None and not right.is_wanted():
                     return GaveUp(CallError(LEFT_TO_ANOTHER, _LEFT), True, attempts, tuple(codes[:-1]))
                 if right is not None and not right.is_sure():
                     continue
-                too_late = time.monotonic() - first_at > self.policy.total_seconds
-                if too_late or not await self._pay(line):
+                if time.monotonic() - first_at > self.policy.total_seconds:
+                    return self._cut_short(last, attempts, codes)
+                # Answers that came meanwhile may have taught better.
+                line.gate.used(cost.tokens, (cost := fare.expected()).tokens)
+                came, full = await line.purse.book(cost)
+                if came == "full":
+                    continue
+                if came == "spent":
+                    self._is_spent(line, full)
+                    return self._cut_short(last, attempts, codes)
+                is_booked = True
+                if not await self._pay(line):
                     return self._cut_short(last, attempts, codes)
                 attempts += 1
                 sent_at = time.monotonic()
                 first_at = min(first_at, sent_at)
+                took = cost  # unless it is known better, as when this ends in the middle
                 success = await self._attempt(call, attempts, tuple(codes), sent_at)
+                took = fare.ended(cost, success.reply)
                 line.gate.answered(sent_at)
                 await keep(success)
                 return success
             except CallError as error:
                 last = error
+                took = fare.ended(cost, error)
             finally:
                 line.gate.leave()
+                line.gate.used(cost.tokens, took.tokens)
+                if is_booked:
+                    line.purse.settle(cost, took)
             line.gate.failed(last, sent_at)
             self._note(last)
             probes += is_probe and not self.count_probes
@@ -171,16 +207,20 @@ class Attempts:
 
     async def _pay(self, line: Line) -> bool:
         if line.budget is None:
-            return True
+            return self.halt.reason is None
         if not await line.budget.take():
-            # Nothing else can be paid for either, so nobody need wait for the pace to hear it. What another
-            # process gives back later is not asked for again.
-            line.gate.halt()
+            self._is_spent(line, "max_requests")
             return False
         if self.halt.reason is not None:
             line.budget.put_back()
             return False
         return True
+
+    def _is_spent(self, line: Line, flag: str) -> None:
+        # Nothing else can be paid for either, so nobody need wait for the pace to hear it. What another
+        # process gives back later is not asked for again.
+        self.spent_flag = flag
+        line.gate.halt()
 
     async def _attempt(self, call: Call, attempts: int, codes: tuple[str, ...], sent_at: float) -> Success:
         asked_at = datetime.now(UTC)
@@ -225,7 +265,8 @@ class Attempts:
     def _cut_short(self, last: CallError | None, attempts: int, codes: list[str]) -> GaveUp:
         """End a turn that may make no further attempt: by its own last error, if it had one."""
         if last is None:
-            return GaveUp(CallError(NOT_ATTEMPTED, self.halt.reason or _SPENT), True, attempts, ())
+            why = self.halt.reason or _SPENT.format(flag=self.spent_flag)
+            return GaveUp(CallError(NOT_ATTEMPTED, why), True, attempts, ())
         # The last code was noted as followed by another attempt, which never came.
         return _gave_up(last, attempts, codes[:-1])
 

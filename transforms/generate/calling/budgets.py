@@ -6,13 +6,30 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 
 from groundrows.schemas.errors import LedgerError
 from groundrows.transforms.generate.calling.budget import CHUNK, Budget, budget_scope
+from groundrows.transforms.generate.calling.unit_budget import Purse, UnitBudget
 from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.settings import CallSettings
 
 _LOGGER = logging.getLogger(__name__)
+
+
+def unit_limits(settings: CallSettings) -> dict[str, int | None]:
+    """The limits of the budgets in tokens and in searches, by their flags, in the order of a `Cost`."""
+    return {"max_tokens": settings.max_tokens, "max_searches": settings.max_searches}
+
+
+def has_budget(settings: CallSettings) -> bool:
+    """Whether anything bounds what the whole run may take."""
+    return any(limit is not None for limit in (settings.max_requests, *unit_limits(settings).values()))
+
+
+def count_name(run_id: str, flag: str) -> str:
+    """Under which name a ledger counts what a run has spent of such a budget."""
+    return f"{run_id} {flag}"
 
 
 class Budgets:
@@ -23,6 +40,9 @@ class Budgets:
         ledger: What counts.
         executor: Where the ledger is asked.
         stop: Stops all calling, told why, when the ledger can't be asked.
+
+    Attributes:
+        purse: The budgets of tokens and searches, one of each for the whole run.
     """
 
     def __init__(
@@ -33,6 +53,13 @@ class Budgets:
         self._executor = executor
         self._stop = stop
         self._by_scope: dict[str, Budget] = {}
+        self.purse = Purse(
+            tuple(
+                (flag, unit, UnitBudget(limit, partial(self._count, count_name(settings.run_id, flag))))
+                for unit, (flag, limit) in enumerate(unit_limits(settings).items())
+                if limit is not None
+            )
+        )
 
     def of(self, shard: int) -> Budget | None:
         """What pays for a shard's calls; None where they cost nothing."""
@@ -52,6 +79,15 @@ class Budgets:
         """Give back what is reserved and not used."""
         for budget in list(self._by_scope.values()):
             await budget.settle()
+        await self.purse.flush()
+
+    async def _count(self, name: str, units: int) -> int | None:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._executor, self._ledger.count, name, units)
+        except LedgerError as error:
+            self._stop(str(error))
+            return None
 
     def _budget(self, scope: str, limit: int) -> Budget:
         loop = asyncio.get_running_loop()

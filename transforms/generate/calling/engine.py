@@ -26,9 +26,10 @@ from groundrows.transforms.generate.calling.answered import (
 from groundrows.transforms.generate.calling.attempts import Attempts, GaveUp, Line, Success
 from groundrows.transforms.generate.calling.basket import Backlog, Basket
 from groundrows.transforms.generate.calling.breaker import Breaker
-from groundrows.transforms.generate.calling.budgets import Budgets
+from groundrows.transforms.generate.calling.budgets import Budgets, has_budget
 from groundrows.transforms.generate.calling.commit import GroupCommit
 from groundrows.transforms.generate.calling.conversation import is_over
+from groundrows.transforms.generate.calling.fares import Expectations, Fare
 from groundrows.transforms.generate.calling.gate import Gate, Slots
 from groundrows.transforms.generate.calling.halt import Halt
 from groundrows.transforms.generate.calling.job import (
@@ -37,6 +38,7 @@ from groundrows.transforms.generate.calling.job import (
     claimed,
     entry_of,
     look_up,
+    need_of,
     next_job,
     release,
 )
@@ -56,7 +58,7 @@ from groundrows.transforms.generate.clients.open import open_client
 from groundrows.transforms.generate.ledger.base import Entry, Ledger
 from groundrows.transforms.generate.ledger.uri import open_ledger
 from groundrows.transforms.generate.pacing.base import Pacer
-from groundrows.transforms.generate.pacing.open import open_pacer
+from groundrows.transforms.generate.pacing.open import open_pacer, open_unit_pacer
 from groundrows.transforms.generate.settings import CallSettings
 
 _LOGGER = logging.getLogger(__name__)
@@ -102,6 +104,7 @@ class Engine:
         self._rights = Rights(self._leases, self._executor, self._ledger_has_failed, self.ledger.settle)
         self._slots = Slots(settings.max_in_flight)
         self._breaker = Breaker()
+        self._expectations = Expectations()
         self._lines: dict[int, Line] = {}
         self._budgets = Budgets(
             settings, self.ledger, self._executor, lambda reason: self.attempts.stop(reason)
@@ -173,7 +176,7 @@ class Engine:
 
     def settle(self) -> None:
         """Give back reserved calls when nothing is in the air; called when a bundle has been drained."""
-        if self.settings.max_requests is not None and self._backlog.taken == 0:
+        if has_budget(self.settings) and self._backlog.taken == 0:
             self._on_loop(self._budgets.settle())
 
     @property
@@ -321,21 +324,28 @@ class Engine:
         if line is None:
             settings = self.settings
             unlimited = settings.requests_per_minute is None and "://" not in settings.rate_limiter
-            gate = Gate(self._slots, self._pacer_of(settings), paced=not unlimited, breaker=self._breaker)
+            gate = Gate(
+                self._slots,
+                self._pacer_of(settings),
+                paced=not unlimited,
+                breaker=self._breaker,
+                units=open_unit_pacer(settings),
+            )
             if self.halt.reason is not None:
                 gate.halt()
-            line = self._lines[shard] = Line(gate, self._budgets.of(shard))
+            line = self._lines[shard] = Line(gate, self._budgets.of(shard), self._budgets.purse)
         return line
 
     async def _in_executor(self, function: Callable[..., _T], *args: Any) -> _T:
         return await self._loop.run_in_executor(self._executor, function, *args)
 
     async def _run(self, job: Job, basket: Basket, shard: int) -> None:
+        fare = Fare(self._expectations)
         try:
-            outcome = await self._ask_turns(job, shard)
+            outcome = await self._ask_turns(job, shard, fare)
         except Exception as error:
             failure = failed(job.question, len(job.answers), internal_error(error))
-            outcome = outcome_of(job, job.answers, failure, (), 0)
+            outcome = outcome_of(job, job.answers, failure, (), 0, fare)
         if self._ending:
             return  # whoever waited for it has been interrupted, and must not go on without answers
         if outcome.failure is not None and self.settings.release_failed:
@@ -357,27 +367,28 @@ class Engine:
         self._ledger_failed = True
         self.attempts.stop(str(error))
 
-    async def _ask_turns(self, job: Job, shard: int) -> Outcome:
+    async def _ask_turns(self, job: Job, shard: int, fare: Fare) -> Outcome:
         answers = job.answers
         codes: tuple[str, ...] = ()
         calls = 0
         while True:
-            result = await self._ask_turn(job, shard)
+            result = await self._ask_turn(job, shard, fare)
             if isinstance(result, GaveUp):
                 failure = failed(job.question, len(answers), result)
-                return outcome_of(job, answers, failure, codes + result.retry_codes, calls + result.attempts)
+                codes, calls = codes + result.retry_codes, calls + result.attempts
+                return outcome_of(job, answers, failure, codes, calls, fare)
             answer, retry_codes = result
             answers = (*answers, answer)
             codes += retry_codes
             calls += 0 if answer.from_ledger else answer.attempts
             if is_over(job.question, answers):
-                return outcome_of(job, answers, None, codes, calls)
+                return outcome_of(job, answers, None, codes, calls, fare)
             job = next_job(job.ticket, job.question, answers, job.delivered, self.settings)
 
-    async def _ask_turn(self, job: Job, shard: int) -> tuple[Answer, tuple[str, ...]] | GaveUp:
+    async def _ask_turn(self, job: Job, shard: int, fare: Fare) -> tuple[Answer, tuple[str, ...]] | GaveUp:
         """Ask a turn; a fault of our own costs one question too, and never the run."""
         try:
-            return await self._ask(job, self._line(shard))
+            return await self._ask(job, self._line(shard), fare)
         except LedgerError as error:
             self._ledger_has_failed(error)
             return not_attempted(str(error))
@@ -388,14 +399,16 @@ class Engine:
         except Exception as error:
             return internal_error(error)
 
-    async def _ask(self, job: Job, line: Line) -> tuple[Answer, tuple[str, ...]] | GaveUp:
+    async def _ask(self, job: Job, line: Line, fare: Fare) -> tuple[Answer, tuple[str, ...]] | GaveUp:
         async def keep(success: Success) -> None:
             await self._keep(job, success)
 
         right = Right(job.hold, self._leases, self._rights, lambda: self.is_wanted(job.question.origin))
         answered = False
+        call = Call(job.request, job.question.user_context)
+        fare.need = need_of(job)
         try:
-            result = await self.attempts.ask(Call(job.request, job.question.user_context), line, keep, right)
+            result = await self.attempts.ask(call, line, keep, right, fare)
             answered = not isinstance(result, GaveUp) and self.settings.ledger != "none"
         finally:
             await self._let_go(job, answered=answered)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from dataclasses import dataclass
 
 from groundrows.schemas.codes import EMPTY_ANSWER
 from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.calling.breaker import Breaker
-from groundrows.transforms.generate.pacing.base import Pacer
+from groundrows.transforms.generate.pacing.base import Pacer, UnitPacer
 
 
 class Halted(Exception):  # noqa: N818 - a state, not an error
@@ -53,6 +54,14 @@ class Slots:
         self._free += 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A call that waits to be let out, and what it is expected to take of the limit in units."""
+
+    leaves: asyncio.Future[bool]
+    units: int
+
+
 class Gate:
     """Lets calls out one by one.
 
@@ -60,24 +69,44 @@ class Gate:
     late, and late places make bursts. Who goes is decided last, when both are there, so that a retry whose
     turn has come goes before every first attempt.
 
+    Args:
+        slots: The places for calls.
+        pacer: Keeps the limit in calls a minute.
+        paced: Whether there is such a limit.
+        breaker: Holds calls back while the service answers nobody.
+        units: Keeps a limit in units of which each call takes its own number, as tokens; None for no limit.
+
     Attributes:
         throttled_seconds: Time in which somebody waited for the pace while a slot was free.
     """
 
-    def __init__(self, slots: Slots, pacer: Pacer, *, paced: bool, breaker: Breaker | None = None) -> None:
+    def __init__(
+        self,
+        slots: Slots,
+        pacer: Pacer,
+        *,
+        paced: bool,
+        breaker: Breaker | None = None,
+        units: UnitPacer | None = None,
+    ) -> None:
         self.pacer = pacer
+        self._units = units
         self._breaker = breaker or Breaker()
         self.throttled_seconds = 0.0
         self._slots = slots
-        self._paced = paced
-        self._retries: deque[asyncio.Future[bool]] = deque()
-        self._firsts: deque[asyncio.Future[bool]] = deque()
+        self._paced = paced or units is not None
+        self._retries: deque[_Turn] = deque()
+        self._firsts: deque[_Turn] = deque()
         self._somebody = asyncio.Event()
         self._halted = False
         self._dispatcher: asyncio.Task[None] | None = None
 
-    async def enter(self, *, retry: bool) -> bool:
+    async def enter(self, *, retry: bool, units: int = 0) -> bool:
         """Wait until the call may leave; the caller then owns a slot and must `leave()`.
+
+        Args:
+            retry: Whether the turn has been asked before.
+            units: What the call is expected to take of the limit in units; `used` corrects it.
 
         Returns:
             Whether it leaves as a probe of a service that answers nothing.
@@ -97,9 +126,10 @@ class Gate:
                 self._slots.give()
                 raise
         else:
-            probe = await self._queue(self._retries if retry else self._firsts)
+            probe = await self._queue(self._retries if retry else self._firsts, units)
         if self._halted:
             # Between being let out and getting here.
+            self.used(units, 0)
             self._slots.give()
             raise Halted
         return probe
@@ -107,6 +137,16 @@ class Gate:
     def leave(self) -> None:
         """The call has ended: its slot is free."""
         self._slots.give()
+
+    def used(self, expected: int, units: int) -> None:
+        """A call takes another number of units than was expected.
+
+        Args:
+            expected: What the limit reckons with.
+            units: What it should reckon with.
+        """
+        if self._units is not None and units != expected:
+            self._units.used(expected, units)
 
     def answered(self, sent_at: float) -> None:
         """A call got its response.
@@ -146,17 +186,20 @@ class Gate:
         """Stop dispatching and give back what the pacer leased."""
         self.halt()
         await self.pacer.close()
+        if self._units is not None:
+            await self._units.close()
 
-    async def _queue(self, queue: deque[asyncio.Future[bool]]) -> bool:
+    async def _queue(self, queue: deque[_Turn], units: int) -> bool:
         if self._dispatcher is None:
             self._dispatcher = asyncio.get_running_loop().create_task(self._dispatch())
         turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        queue.append(turn)
+        queue.append(_Turn(turn, units))
         self._somebody.set()
         try:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self.used(units, 0)
                 self._slots.give()
             raise
 
@@ -176,7 +219,12 @@ class Gate:
     async def _let_one_out(self) -> None:
         """Called with a slot in hand: pass it on, or give it back."""
         before = time.monotonic()
+        waiting = self._retries or self._firsts
+        units = waiting[0].units if waiting else 0
         try:
+            if self._units is not None:
+                # First, as nothing is lost when its place is used late.
+                await self._units.acquire(units)
             await self.pacer.acquire()
             await self._breaker.pass_one()
         except BaseException:
@@ -187,14 +235,16 @@ class Gate:
         queues = [self._firsts, self._retries] if probe else [self._retries, self._firsts]
         while waiting := queues[0] or queues[1]:
             turn = waiting.popleft()
-            if not turn.done():
-                turn.set_result(probe)
+            if not turn.leaves.done():
+                self.used(units, turn.units)
+                turn.leaves.set_result(probe)
                 return
+        self.used(units, 0)
         self._slots.give()
 
     def _turn_away(self, error: Exception) -> None:
         for turn in (*self._retries, *self._firsts):
-            if not turn.done():
-                turn.set_exception(error)
+            if not turn.leaves.done():
+                turn.leaves.set_exception(error)
         self._retries.clear()
         self._firsts.clear()

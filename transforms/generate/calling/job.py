@@ -10,6 +10,7 @@ from typing import Any
 from groundrows.schemas.outcome import Answer
 from groundrows.schemas.question import Question
 from groundrows.schemas.service import service_of
+from groundrows.schemas.spending import Need
 from groundrows.transforms.generate.calling.answered import Delivered
 from groundrows.transforms.generate.calling.attempts import Success
 from groundrows.transforms.generate.calling.conversation import is_over, turn_request
@@ -82,6 +83,13 @@ def model_of(job: Job) -> str:
     if job.question.method == "check":
         return ""
     return service_of(job.question.service, job.question.api_version).model_of(job.request)
+
+
+def need_of(job: Job) -> Need | None:
+    """What a job's request may take; None where the service does not report it."""
+    if job.question.method == "check":
+        return None
+    return service_of(job.question.service, job.question.api_version).need(job.request)
 
 
 def question_key(question: Question) -> bytes:

@@ -10,7 +10,9 @@ from groundrows.schemas.codes import INTERNAL_ERROR, NOT_ATTEMPTED
 from groundrows.schemas.errors import CallError
 from groundrows.schemas.outcome import Answer, Failure, Outcome, Skip
 from groundrows.schemas.question import Question
+from groundrows.schemas.spending import NOTHING
 from groundrows.transforms.generate.calling.attempts import GaveUp
+from groundrows.transforms.generate.calling.fares import Fare
 from groundrows.transforms.generate.calling.job import Job
 
 _LOGGER = logging.getLogger(__name__)
@@ -27,10 +29,12 @@ def outcome_of(
     failure: Failure | None,
     retry_codes: tuple[str, ...],
     calls: int,
+    fare: Fare | None = None,
 ) -> Outcome:
     """A job's outcome; of the turns that an earlier run delivered, only what is yet to be checked."""
     skip: Skip | None = "already_answered" if job.is_delivered else None
-    return Outcome(job.question, tuple(_of_use(job, answers)), failure, skip, retry_codes, calls)
+    model, spent = ("", NOTHING) if fare is None else (fare.model, fare.spent)
+    return Outcome(job.question, tuple(_of_use(job, answers)), failure, skip, retry_codes, calls, model, spent)
 
 
 def _of_use(job: Job, answers: tuple[Answer, ...]) -> Iterator[Answer]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from groundrows.schemas.spending import Spent
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -27,11 +29,13 @@ class Reply:
         response: The serialized response message; it was seen to decode. The parts of a stream are merged.
         first_part_ms: Milliseconds until a streamed response's first part was there, else None.
         unread_json: The response's own JSON, where the message could not hold all of it, else None.
+        spent: What the call took, or None where the service does not say.
     """
 
     response: bytes
     first_part_ms: float | None = None
     unread_json: str | None = None
+    spent: Spent | None = None
 
 
 class Client(Protocol):

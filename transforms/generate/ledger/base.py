@@ -139,6 +139,14 @@ class Ledger(Protocol):
         """Return reserved calls that were not made."""
         ...
 
+    def count(self, name: str, units: int) -> int:
+        """Add to a count, or take off it, and return it; it begins at 0 and never falls below.
+
+        Raises:
+            LedgerError: The ledger can't be asked, or a count of it may have been lost.
+        """
+        ...
+
     def summary(self) -> list[ModelSummary]:
         """What is stored, by model."""
         ...

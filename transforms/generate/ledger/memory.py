@@ -81,6 +81,12 @@ class MemoryLedger:
         with self._lock:
             self._reserved[run_id] = max(0, self._reserved.get(run_id, 0) - count)
 
+    def count(self, name: str, units: int) -> int:
+        """See `Ledger.count`."""
+        with self._lock:
+            counted = self._reserved[name] = max(0, self._reserved.get(name, 0) + units)
+            return counted
+
     def reserved(self, run_id: str) -> int:
         """Calls taken from a run's budget so far."""
         with self._lock:

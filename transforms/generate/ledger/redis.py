@@ -67,6 +67,17 @@ if taken and redis.call('SET', KEYS[2], 1, 'NX', 'EX', 3600) then
   redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f', math.max(0, taken - tonumber(ARGV[1]))))
 end
 """
+# KEYS[3] is new to each counting, likewise: said again, it only returns the count.
+_COUNT = """
+if redis.call('GET', KEYS[2]) ~= ARGV[3] or redis.call('HGET', KEYS[1], '') ~= ARGV[3] then return false end
+local counted = tonumber(redis.call('HGET', KEYS[1], ARGV[2]) or 0)
+local units = tonumber(ARGV[1])
+if units ~= 0 and redis.call('SET', KEYS[3], 1, 'NX', 'EX', 3600) then
+  counted = math.max(0, counted + units)
+  redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f', counted))
+end
+return string.format('%.0f', counted)
+"""
 # A lease names its holder, and holds while that one's key is there. KEYS: the marker, the holder's key, the
 # run's holders, and an entry and a lease for each question. Returns for each: 0 leased, 1 stored, 2 taken.
 _LEASE = """
@@ -139,6 +150,7 @@ class RedisLedger:
         )
         self._reserve = self._redis.register_script(_RESERVE)
         self._give_back = self._redis.register_script(_GIVE_BACK)
+        self._count = self._redis.register_script(_COUNT)
         self._release = self._redis.register_script(_RELEASE)
         self._lease = self._redis.register_script(_LEASE)
         self._end_leases = self._redis.register_script(_END_LEASES)
@@ -266,6 +278,14 @@ class RedisLedger:
         """See `Ledger.give_back`."""
         keys = [_BUDGETS, f"groundrows:given:{uuid.uuid4().hex}"]
         self._talk(lambda: self._give_back(keys=keys, args=[count, run_id]))
+
+    def count(self, name: str, units: int) -> int:
+        """See `Ledger.count`."""
+        keys = [_BUDGETS, _MARKER, f"groundrows:counted:{uuid.uuid4().hex}"]
+        counted = self._talk(lambda: self._count(keys=keys, args=[units, name, self._marker]))
+        if counted is None:
+            raise self._lost()
+        return int(counted)
 
     def summary(self) -> list[ModelSummary]:
         """See `Ledger.summary`. While entries are being added, some may be counted twice."""

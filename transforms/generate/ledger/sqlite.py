@@ -291,6 +291,15 @@ class SqliteLedger:
         with self._transaction() as db:
             db.execute("UPDATE budgets SET reserved = max(0, reserved - ?) WHERE run_id = ?", [count, run_id])
 
+    def count(self, name: str, units: int) -> int:
+        """See `Ledger.count`. Budgets of calls are counted in the same table, by the names of their runs."""
+        with self._transaction() as db:
+            row = db.execute("SELECT reserved FROM budgets WHERE run_id = ?", [name]).fetchone()
+            counted = max(0, (row[0] if row else 0) + units)
+            if units:
+                db.execute("INSERT OR REPLACE INTO budgets VALUES (?,?)", [name, counted])
+            return counted
+
     def summary(self) -> list[ModelSummary]:
         """See `Ledger.summary`."""
         rows = self._select(

@@ -41,6 +41,40 @@ class Pacer(Protocol):
         ...
 
 
+class UnitPacer(Protocol):
+    """Keeps a limit in units of which each call takes its own number. Used from one event loop.
+
+    A call leaves once the calls before it are paid for by the time that has passed. It may take more than is
+    there, since what it takes is known only when it has ended: whoever comes next waits the longer then.
+    """
+
+    async def acquire(self, units: int) -> None:
+        """Return once a call may leave, by one waiter at a time; `units` is what it is expected to take."""
+        ...
+
+    def used(self, expected: int, units: int) -> None:
+        """Correct what is reckoned with for a call that has acquired `expected`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+def units_per_second(per_minute: float, shards: int = 1) -> float:
+    """The steady rate of one of `shards` shares of a quota in units a minute; see `charged`."""
+    return per_minute / shards / (60 + CATCH_UP_SECONDS + JITTER_SECONDS)
+
+
+def charged(units: int, per_minute: float) -> float:
+    """What a call that takes so many units is charged with, so that no minute has more than `per_minute`.
+
+    A minute that begins with a call has room for one call more than the steady rate allows. So each call pays
+    for its part in that one as well: of equal calls, exactly the quota fits into any minute.
+    """
+    return units * per_minute / max(per_minute - units, per_minute / 2)
+
+
 def calls_per_second(per_minute: float, shards: int = 1) -> float:
     """The steady rate of one of `shards` shares of a per-minute quota.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
-from groundrows.transforms.generate.pacing.base import Pacer, calls_per_second
+from groundrows.schemas.errors import SetupError
+from groundrows.transforms.generate.pacing.base import Pacer, UnitPacer, calls_per_second
 from groundrows.transforms.generate.pacing.local import LocalPacer
+from groundrows.transforms.generate.pacing.local_units import LocalUnits
 from groundrows.transforms.generate.settings import REDIS, CallSettings
 
 
@@ -25,3 +27,21 @@ def open_pacer(settings: CallSettings) -> Pacer:
     shards = settings.pacing_shards
     rate = math.inf if limit is None else calls_per_second(limit, shards)
     return LocalPacer(rate, start_late=shards > 1)
+
+
+def open_unit_pacer(settings: CallSettings) -> UnitPacer | None:
+    """The pacer in tokens of one shard of the run, as the settings name it; None for no such limit.
+
+    Raises:
+        SetupError: The rate limiter is no place to share such a limit.
+    """
+    limit = settings.tokens_per_minute
+    if limit is None:
+        return None
+    if settings.rate_limiter.startswith(REDIS):
+        from groundrows.transforms.generate.pacing.redis_units import RedisUnits
+
+        return RedisUnits(settings.rate_limiter, f"{settings.service}/{settings.location}/tokens", limit)
+    if settings.rate_limiter.startswith("envoy://"):
+        raise SetupError("--tokens_per_minute is not shared through envoy://…: give redis://HOST:PORT/DB.")
+    return LocalUnits(limit, settings.pacing_shards)

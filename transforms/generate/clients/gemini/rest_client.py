@@ -11,6 +11,7 @@ from groundrows.schemas.errors import CallError, SetupError, UndecodableError
 from groundrows.schemas.gemini.platform import is_agent_platform
 from groundrows.schemas.gemini.reading import judged
 from groundrows.schemas.gemini.request import parted
+from groundrows.schemas.spending import Spent
 from groundrows.transforms.generate.clients.api_key import ApiKey
 from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.credentials import AuthHeaders
@@ -48,13 +49,16 @@ class RestClient:
             response, first_part_ms = await self._http.post(
                 url, body, deadline, is_array=self._streamed, headers=headers
             )
-            self._check(response, deadline)
+            spent = self._check(response, deadline)
         except CallError as error:
             raise self._without_key(error) from None
-        return Reply(response, first_part_ms)
+        return Reply(response, first_part_ms, spent=spent)
 
-    def _check(self, response: bytes, deadline: float) -> None:
+    def _check(self, response: bytes, deadline: float) -> Spent | None:
         """See that a response decodes, tells of no error, and answers something or says why it does not.
+
+        Returns:
+            What it took, if it says so.
 
         Raises:
             CallError: It does not. What is refused for good is no error: the answer is that there is none.
@@ -63,18 +67,19 @@ class RestClient:
         if isinstance(read, list) != self._streamed:
             raise no_message(len(response))
         try:
-            unanswered = judged(read)
+            unanswered, spent = judged(read)
         except UndecodableError:
             raise no_message(len(response)) from None
         if unanswered is not None and unanswered.code == EMPTY_ANSWER:
-            raise CallError(EMPTY_ANSWER, unanswered.message)
+            raise CallError(EMPTY_ANSWER, unanswered.message, spent=spent)
+        return spent
 
     def _without_key(self, error: CallError) -> CallError:
         """The error, whose words are the service's own and end in rows, without the key."""
         key = self._auth.key if isinstance(self._auth, ApiKey) else None
         if key is not None and key in error.message:
             said = error.message.replace(key, "…")
-            return CallError(error.code, said, error.retry_after, error.day_quota)
+            return CallError(error.code, said, error.retry_after, error.day_quota, error.spent)
         return error
 
     async def close(self) -> None:
