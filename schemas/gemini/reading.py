@@ -82,7 +82,7 @@ def _spent(response: dict[str, Any], taking: Taking) -> Spent | None:
     total = usage.total if usage.total is not None else sum(part or 0 for part in parts)
     if not total:
         return None  # a call takes some, so nothing was said
-    queries = set()
+    queries: set[str] = set()
     for candidate in taking.objects(response.get("candidates"), "candidates"):
         metadata = taking.members(candidate.get("groundingMetadata"), "groundingMetadata")
         queries.update(query for query in taking.texts(metadata, "webSearchQueries") if query.strip())

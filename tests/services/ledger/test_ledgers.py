@@ -198,6 +198,19 @@ def test_processes_share_a_budget_and_it_outlives_them(uri: str) -> None:
 # -- entries --------------------------------------------------------------------------------------------
 
 moments = st.datetimes(min_value=datetime(2020, 1, 1), max_value=datetime(2100, 1, 1), timezones=st.just(UTC))
+
+
+def test_a_count_is_shared_kept_and_never_below_nothing(ledger: Ledger) -> None:
+    assert ledger.count("run max_tokens", 0) == 0
+    assert ledger.count("run max_tokens", 700) == 700
+    assert ledger.count("run max_tokens", -200) == 500
+    assert ledger.count("run max_tokens", 10_000_000_000) == 10_000_000_500
+    assert ledger.count("run max_searches", 3) == 3
+    assert ledger.count("run max_searches", -5) == 0
+    assert ledger.reserve("run", 10, 4) == 4  # a budget of calls is counted by itself
+    assert ledger.count("run max_tokens", 0) == 10_000_000_500
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 any_entry = st.builds(
     Entry,

@@ -18,7 +18,7 @@ from groundrows.transforms.generate.calling.gate import Gate, Halted
 from groundrows.transforms.generate.calling.halt import Halt
 from groundrows.transforms.generate.calling.retry import RetryPolicy
 from groundrows.transforms.generate.calling.rights import Right
-from groundrows.transforms.generate.calling.unit_budget import Purse
+from groundrows.transforms.generate.calling.unit_budget import EMPTY_PURSE, Purse
 from groundrows.transforms.generate.clients.base import Call, Client, Reply
 from groundrows.transforms.generate.ledger.base import Entry
 
@@ -79,7 +79,7 @@ class Line:
 
     gate: Gate
     budget: Budget | None
-    purse: Purse = Purse()
+    purse: Purse = EMPTY_PURSE
 
 
 @dataclass(slots=True)

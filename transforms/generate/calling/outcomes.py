@@ -34,7 +34,9 @@ def outcome_of(
     """A job's outcome; of the turns that an earlier run delivered, only what is yet to be checked."""
     skip: Skip | None = "already_answered" if job.is_delivered else None
     model, spent = ("", NOTHING) if fare is None else (fare.model, fare.spent)
-    return Outcome(job.question, tuple(_of_use(job, answers)), failure, skip, retry_codes, calls, model, spent)
+    return Outcome(
+        job.question, tuple(_of_use(job, answers)), failure, skip, retry_codes, calls, model, spent
+    )
 
 
 def _of_use(job: Job, answers: tuple[Answer, ...]) -> Iterator[Answer]:

@@ -134,7 +134,7 @@ class Purse:
     budgets: Sequence[tuple[str, int, UnitBudget]] = ()
 
     async def book(self, cost: Cost) -> tuple[Booking, str]:
-        """Book what a call is expected to take of all budgets, or of none; and the flag that is in its way."""
+        """Book what a call is expected to take of all budgets, or of none; and say which is in its way."""
         booked: list[tuple[int, UnitBudget]] = []
         try:
             for flag, unit, budget in self.budgets:
@@ -163,3 +163,7 @@ class Purse:
         """Return when all is counted."""
         for _, _, budget in self.budgets:
             await budget.flush()
+
+
+EMPTY_PURSE = Purse()
+"""That of a run without such budgets."""

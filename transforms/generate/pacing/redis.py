@@ -10,16 +10,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from groundrows.schemas.errors import SetupError
 from groundrows.transforms.generate.pacing.adaptive import (
     CLIMB,
     MEMORY_CALLS,
@@ -35,7 +30,7 @@ from groundrows.transforms.generate.pacing.adaptive import (
 )
 from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS
 from groundrows.transforms.generate.pacing.local import SENDING_SECONDS
-from groundrows.transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
+from groundrows.transforms.generate.pacing.patient_redis import PatientRedis
 
 # No place further ahead than this is leased. It bounds what a killed process takes with it, for how long
 # the others go on at the old rate after one has been refused, and how late a lost schedule starts again.
@@ -44,11 +39,8 @@ AHEAD_SECONDS = 0.5
 # the reply takes its time.
 BEHIND_SECONDS = CATCH_UP_SECONDS / 2
 KEEP_SECONDS = 600
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 2.0
 
 _LOGGER = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 # All times are microseconds on the server's clock. `next` is the first place that nobody has. The rate, and
 # the counts that it is judged by, are those of adaptive.py; clients judge, by what `refused` replies. A
@@ -221,19 +213,9 @@ class RedisPacer:
     """
 
     def __init__(self, uri: str, quota_name: str, per_second: float) -> None:
-        try:
-            self._server = server_name(uri)
-        except ValueError as error:
-            raise SetupError(f"--rate_limiter {error}.") from None
-        # An attempt of the client's own to try again would lease twice: trying again is for this class.
-        self._redis = Redis.from_url(
-            uri,
-            protocol=2,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=TIMEOUT_SECONDS,
-            socket_connect_timeout=TIMEOUT_SECONDS,
-        )
-        self._script = self._redis.register_script(_SCHEDULE)
+        self._server = PatientRedis(uri)
+        self._patiently = self._server.patiently
+        self._script = self._server.client.register_script(_SCHEDULE)
         self._key = f"groundrows:pace:{quota_name}"
         self._settings = (
             per_second,
@@ -303,7 +285,7 @@ class RedisPacer:
                 await self._call("return", block.unused_from, block.end)
         except RedisError:
             pass  # The places go unused, which harms nobody.
-        await self._redis.aclose()
+        await self._server.close()
 
     def _wait(self) -> float | None:
         """Seconds until the next place or the next look; None when a block is needed now."""
@@ -390,7 +372,7 @@ class RedisPacer:
         block = _Block(received + starts_in / 1_000_000, interval, granted, start, end)
         if received - asked > CATCH_UP_SECONDS:
             # When the places were meant to be is no longer known well enough.
-            _LOGGER.warning("%s took %.2f s to answer: calling waits.", self._server, received - asked)
+            _LOGGER.warning("%s took %.2f s to answer: calling waits.", self._server.name, received - asked)
             await self._patiently(lambda: self._call("return", block.start, block.end))
             return
         self._block = block
@@ -400,26 +382,6 @@ class RedisPacer:
     async def _call(self, mode: str, *args: float | str) -> list[Any]:
         reply: list[Any] = await self._script(keys=[self._key], args=[mode, *self._settings, *args])
         return reply
-
-    async def _patiently(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """Ask until there is an answer: without one no call may leave."""
-        pause = 0.0
-        while True:
-            try:
-                reply = await ask()
-            except RedisError as error:
-                if not is_passing(error):
-                    raise SetupError(
-                        f"{self._server} can't pace the calls: {what_failed(error)}; correct --rate_limiter."
-                    ) from None
-                if not pause:
-                    _LOGGER.warning("Calling pauses, as %s fails: %s.", self._server, what_failed(error))
-                pause = min(LONGEST_PAUSE_SECONDS, pause * 2 or FIRST_PAUSE_SECONDS)
-                await asyncio.sleep(pause)
-            else:
-                if pause:
-                    _LOGGER.warning("Calling resumes, as %s is back.", self._server)
-                return reply
 
 
 class _State:
