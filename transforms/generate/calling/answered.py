@@ -31,7 +31,10 @@ class AnsweredTurns:
     def __init__(self, path: str) -> None:
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA synchronous=OFF")  # a scratch file, remade by every run
+        # A scratch file that every run makes anew: it need not outlive a process that is killed.
+        self._db.execute("PRAGMA synchronous=OFF")
+        self._db.execute("PRAGMA journal_mode=MEMORY")
+        self._db.execute("PRAGMA cache_size=-16000")
         self._db.execute(
             "CREATE TABLE IF NOT EXISTS answered"
             " (question_id TEXT, turn_index INTEGER, PRIMARY KEY (question_id, turn_index)) WITHOUT ROWID"
