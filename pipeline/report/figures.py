@@ -234,8 +234,7 @@ def timeline(db: Db, run_id: str | None) -> Timeline | None:
     first, last = _row(db, f"SELECT min(asked), max(asked) FROM answers WHERE {where}", [run_id])
     if first is None:
         return None
-    seconds = (last - first) / 1e6
-    step = next((step for step in STEPS if seconds / step <= MOST_STEPS), math.ceil(seconds / MOST_STEPS))
+    step = step_of((last - first) / 1e6)
     rows = db.execute(
         f"""
         SELECT (asked // {step * 1_000_000})::BIGINT AS span, count(*), quantile_cont(latency, [0.5, 0.95])
@@ -249,6 +248,11 @@ def timeline(db: Db, run_id: str | None) -> Timeline | None:
         count, (p50, p95) = found.get(span, (0, (None, None)))
         moments.append(Moment(float(span * step), count * 60 / step, p50, p95))
     return Timeline(step, moments)
+
+
+def step_of(seconds: float) -> int:
+    """How long the spans are into which a plot cuts so much time, in whole seconds."""
+    return next((step for step in STEPS if seconds / step <= MOST_STEPS), math.ceil(seconds / MOST_STEPS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from groundrows.pipeline.report.drawn import (
 )
 from groundrows.pipeline.report.failing import failure_views
 from groundrows.pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
+from groundrows.pipeline.report.spent_drawn import spent_section
 from groundrows.schemas.durations import duration
 
 # Number of prompts shown on each side of the threshold.
@@ -43,7 +44,8 @@ def gather(
     summary = run.summary or {}
     totals = figures.totals(db)
     run_id = summary.get("run_id") or figures.last_run(db)
-    limit = (summary.get("flags") or {}).get("requests_per_minute")
+    flags = summary.get("flags") or {}
+    limit = flags.get("requests_per_minute")
     checks, latency = figures.checks(db), figures.latency(db)
     timeline = figures.timeline(db, run_id)
     found = retrieval(db)
@@ -67,6 +69,7 @@ def gather(
             "comparison": change_plots(comparison) if comparison else [],
             "thresholds": threshold_plot(found) if found else None,
         },
+        "spent": spent_section(db, run_id, flags.get("tokens_per_minute")),
         "sites": sites,
         "documents": documents,
         "retrieval": found,

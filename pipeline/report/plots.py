@@ -137,8 +137,8 @@ def bars(counts: Sequence[tuple[str, int]], x: str, y: str, *, angle: int = 0) -
     return _svg({"data": {"values": values}, "layer": layers})
 
 
-def rates(timeline: Timeline, limit: float | None) -> str:
-    """Draw calls per minute over time, with the rate limit if there was one."""
+def rates(timeline: Timeline, limit: float | None, what: str = "calls") -> str:
+    """Draw calls per minute over time, or of something else, with the limit if there was one."""
     end = timeline.moments[-1].begin + timeline.step
     values = [
         {
@@ -150,7 +150,7 @@ def rates(timeline: Timeline, limit: float | None) -> str:
         for each in timeline.moments
     ]
     across = _times(timeline, end)
-    count = _count("calls a minute", max(limit or 0, *(each.per_minute for each in timeline.moments)))
+    count = _count(f"{what} a minute", max(limit or 0, *(each.per_minute for each in timeline.moments)))
     layers: list[dict[str, Any]] = [
         {
             "mark": {"type": "rect", "color": "var(--plot)"},

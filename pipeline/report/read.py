@@ -26,6 +26,13 @@ PROMPT_CHARACTERS = 240
 # The columns that identify an answer. `answer_id` alone is not enough when a run asks a question twice.
 ANSWER = ("run_id", "answer_id", "answered_at")
 
+# What a service counts the tokens of.
+TOKENS = ("prompt", "answer", "thought", "tool", "cached", "total")
+
+# Failures whose message says in brackets why the service held back: `… (SAFETY): …`.
+BLOCKED = ("PROMPT_BLOCKED", "ANSWER_BLOCKED")
+_REASON = r"\(([A-Z][A-Z0-9_]*)"
+
 Names = Sequence[str]
 Column = str | pl.Expr
 
@@ -50,7 +57,7 @@ def _answers(names: Names) -> list[Column]:
         pl.col("supported_claim_count").alias("supported"),
         pl.col("chunk_count").alias("chunks"),
         pl.col("latency_ms").alias("latency"),
-        _first_part(names),
+        _if_there(names, "first_part_ms", pl.Float64),
         pl.col("asked_at").dt.epoch("us").alias("asked"),
         pl.col("answered_at").dt.epoch("us").alias("answered"),
         "from_ledger",
@@ -64,16 +71,15 @@ def _answers(names: Names) -> list[Column]:
         .alias("threshold"),
         pl.col("answer_text").str.len_chars().alias("length"),
         pl.col("answer_text").hash().alias("text"),
+        _if_there(names, "finish_reason", pl.String),
+        _if_there(names, "billed_searches", pl.Int32),
+        *(_if_there(names, f"{kind}_tokens", pl.Int64) for kind in TOKENS),
     ]
 
 
-def _first_part(names: Names) -> pl.Expr:
-    # Rows of versions before streaming lack this column.
-    return (
-        pl.col("first_part_ms")
-        if "first_part_ms" in names
-        else pl.lit(None, pl.Float64).alias("first_part_ms")
-    )
+def _if_there(names: Names, column: str, kind: type[pl.DataType]) -> pl.Expr:
+    """A column that runs of earlier versions lack, and that is null there."""
+    return pl.col(column) if column in names else pl.lit(None, kind).alias(column)
 
 
 def _prediction() -> pl.Expr:
@@ -99,6 +105,7 @@ def _failures(_: Names) -> list[Column]:
         "retryable",
         "attempts",
         pl.col("failed_at").dt.epoch("us").alias("failed"),
+        pl.when(pl.col("code").is_in(BLOCKED)).then(pl.col("message").str.extract(_REASON)).alias("reason"),
     ]
 
 

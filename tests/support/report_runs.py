@@ -322,6 +322,12 @@ def _plain(chance: random.Random, number: int) -> list[Row]:
         # Half of the links are past, half still work for longer than anybody keeps this test.
         uris_expire_at=None if number % 3 else NOON + timedelta(days=30 if number % 2 else 36_500),
         model_id="a-model-of-its-time",
+        finish_reason="MAX_TOKENS" if number % 20 == 7 else "STOP",
+        billed_searches=int(prediction >= 0.4),
+        prompt_tokens=20 + number % 7,
+        answer_tokens=14 * len(sentences),
+        tool_tokens=900 if prediction >= 0.4 else None,
+        total_tokens=20 + number % 7 + 14 * len(sentences) + (900 if prediction >= 0.4 else 0),
     )
 
 
