@@ -129,6 +129,12 @@ def _answer(number: int) -> bytes:
         answered_at=asked + timedelta(seconds=1),
         uris_expire_at=asked + timedelta(days=30),
         warnings=("A claim was not found in the answer.",) if number % 50 == 0 else (),
+        finish_reason="MAX_TOKENS" if number % 40 == 0 else "STOP",
+        billed_searches=number % 3,
+        prompt_tokens=30 + number % 20,
+        answer_tokens=60,
+        tool_tokens=2_000 + number * 11 % 900,
+        total_tokens=2_090 + number % 20 + number * 11 % 900,
         request_json=json.dumps(
             {
                 "contents": [
