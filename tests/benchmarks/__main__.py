@@ -19,6 +19,7 @@ BENCHMARKS = (
     "faults",
     "budget",
     "crash",
+    "schedules",
     "quota",
     "follow",
     "refusals",

@@ -1,4 +1,4 @@
-"""A relay between a client and a server on this machine, which swallows what the client sends when told to."""
+"""A relay between a client and a server on this machine, which swallows or holds up what is sent when told to."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ class Relay:
     Attributes:
         address: Where it listens, `HOST:PORT`.
         swallowing: When set, nothing that clients send reaches the server any more.
+        passing: While it is not set, nothing passes either way; what was sent meanwhile passes later, as it
+            does when a network has been away.
     """
 
     def __init__(self, server: str) -> None:
@@ -21,6 +23,8 @@ class Relay:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
         self.swallowing = threading.Event()
+        self.passing = threading.Event()
+        self.passing.set()
         self._open: list[socket.socket] = [self._listening]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -37,12 +41,14 @@ class Relay:
     def _pass_on(self, source: socket.socket, target: socket.socket, of_client: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65_536):
+                self.passing.wait()
                 if not (of_client and self.swallowing.is_set()):
                     target.sendall(data)
             target.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """End every connection."""
+        self.passing.set()
         for each in self._open:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
