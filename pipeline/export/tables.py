@@ -12,7 +12,8 @@ import duckdb
 
 from groundrows.pipeline.query.run import RowsFile, Run, copied
 from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
-from groundrows.pipeline.storage.row_formats.known import DEFAULT, FORMATS
+from groundrows.pipeline.storage.row_formats.known import FORMATS
+from groundrows.pipeline.storage.row_formats.names import DEFAULT
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 

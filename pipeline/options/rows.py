@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from groundrows.pipeline.options.flag import DAY_SECONDS, MOST, Flag, Only, Parameter, flag
 from groundrows.pipeline.options.resources import TOPIC, dataset_of
+from groundrows.pipeline.storage.row_formats.names import NAMES
 from groundrows.schemas.errors import UsageError
 
 
@@ -34,6 +35,14 @@ class RowOptions:
             read=_directory,
             replayed=False,
             template=Parameter("GCS_WRITE_FOLDER", required=True),
+        ),
+    )
+    row_format: str | None = flag(
+        None,
+        Flag(
+            "The format of the files of rows. Rows that are added to others take the format that is there.",
+            choices=NAMES,
+            default_said="that of the rows in --output, else avro",
         ),
     )
     keep_response: bool = flag(False, Flag("Keep the raw response beside each answer."))

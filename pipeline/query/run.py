@@ -20,7 +20,8 @@ from google.auth.exceptions import GoogleAuthError
 from groundrows.pipeline.storage.files import cause_of, check_name, read_json
 from groundrows.pipeline.storage.output import UNDER_WAY
 from groundrows.pipeline.storage.row_files import UNREADABLE, RowFile, row_files
-from groundrows.pipeline.storage.row_formats.known import DEFAULT, FORMATS, format_of
+from groundrows.pipeline.storage.row_formats.known import FORMATS, format_of
+from groundrows.pipeline.storage.row_formats.names import DEFAULT
 from groundrows.pipeline.storage.summaries import RUN
 from groundrows.pipeline.storage.uris import is_remote
 from groundrows.schemas.errors import UsageError

@@ -206,9 +206,17 @@ def check_directory(run: Intended) -> None:
     """Refuse an output directory that the run may not write to."""
     options = run.options
     if run.kind is Kind.WORKER:
-        worker_directory.check(options.output, overwrite=options.overwrite, append=options.append)
-    elif not options.is_stream:
-        output.check(options.output, overwrite=options.overwrite, append=options.append)
+        check = worker_directory.check
+    elif options.is_stream:
+        return
+    else:
+        check = output.check
+    check(
+        options.output,
+        overwrite=options.overwrite,
+        append=options.append,
+        row_format=options.row_format,
+    )
 
 
 def check_ledger(run: Intended) -> None:

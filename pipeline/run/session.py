@@ -142,11 +142,16 @@ def opened(run: Intended) -> Iterator[RunSettings]:
 def _claimed(run: Intended) -> AbstractContextManager[output.Output]:
     options = run.options
     if run.kind is Kind.WORKER:
-        return worker_directory.claimed(options.output, append=options.append)
+        return worker_directory.claimed(options.output, append=options.append, row_format=options.row_format)
     if options.is_stream:
         # A stream never ends, so it never releases a claim, and earlier rows in the directory don't matter.
-        return nullcontext(output.new(options.output))
-    return output.claimed(options.output, overwrite=options.overwrite, append=options.append)
+        return nullcontext(output.new(options.output, row_format=options.row_format))
+    return output.claimed(
+        options.output,
+        overwrite=options.overwrite,
+        append=options.append,
+        row_format=options.row_format,
+    )
 
 
 def own_emulator(options: RunOptions, stack: ExitStack) -> Endpoint:
@@ -242,6 +247,7 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
         run_id=where.run_id,
         balanced=balanced,
         quantiles=ended.quantiles,
+        row_format=where.row_format,
         started_at=where.started_at.isoformat(),
         wall_seconds=time.monotonic() - run.started,
     )

@@ -24,6 +24,7 @@ def run_json(
     run_id: str,
     balanced: bool,
     quantiles: Mapping[str, Mapping[str, float]],
+    row_format: str,
     started_at: str,
     wall_seconds: float,
 ) -> dict[str, Any]:
@@ -45,6 +46,7 @@ def run_json(
         "retries_by_code": dict(account.retries_by_code),
         "failures_by_code": dict(account.failures_by_code),
         "rows": dict(account.rows),
+        "row_format": row_format,
         "checks": asdict(account.checks) if options.check_grounding else None,
         "throttled_seconds": account.throttled_seconds,
         "rate_used": round(account.calls / (limit * minutes), 4) if limit and minutes else None,

@@ -35,7 +35,8 @@ from groundrows.pipeline.storage.files import (
     remove_directory,
 )
 from groundrows.pipeline.storage.row_files import row_files
-from groundrows.pipeline.storage.row_formats.known import DEFAULT, FORMATS
+from groundrows.pipeline.storage.row_formats.known import FORMATS, format_of
+from groundrows.pipeline.storage.row_formats.names import DEFAULT
 from groundrows.pipeline.storage.row_formats.seam import RowFormat
 from groundrows.pipeline.storage.summaries import PRIVATE, RUN
 from groundrows.pipeline.storage.uris import is_remote
@@ -104,12 +105,41 @@ class Output:
         return [file for file in self.kept_files if _within(file).startswith(f"{table}/")]
 
 
-def new(path: str, kept_files: Sequence[str] = ()) -> Output:
-    """Return the output of a run that begins now, with a new ID. This changes nothing in the directory."""
-    return Output(path, uuid.uuid4().hex, tuple(kept_files), datetime.now(UTC))
+def new(path: str, kept_files: Sequence[str] = (), row_format: str | None = None) -> Output:
+    """Return the output of a run that begins now, with a new ID. This changes nothing in the directory.
+
+    Args:
+        path: The directory.
+        kept_files: The row files that the run keeps.
+        row_format: The requested format of the new rows; None for the format of the kept files.
+
+    Raises:
+        UsageError: The kept files have another format than the requested one.
+    """
+    chosen = format_beside(path, kept_files, row_format)
+    return Output(path, uuid.uuid4().hex, tuple(kept_files), datetime.now(UTC), chosen)
 
 
-def check(path: str, *, overwrite: bool, append: bool) -> None:
+def format_beside(path: str, files: Iterable[str], requested: str | None) -> str:
+    """Return the format for new rows beside existing row files, which is the format of those files.
+
+    Programs of users find row files by their suffix, so a second format would hide rows from them.
+
+    Raises:
+        UsageError: Another format is requested.
+    """
+    there = {format_of(file).name for file in files}
+    if requested is None:
+        return there.pop() if len(there) == 1 else DEFAULT
+    if there and requested not in there:
+        raise UsageError(
+            f"--output={path} holds rows as {' and '.join(sorted(there))}, so {requested} can't be added: "
+            f"leave --row_format={requested} out, or name another directory."
+        )
+    return requested
+
+
+def check(path: str, *, overwrite: bool, append: bool, row_format: str | None = None) -> None:
     """Check whether a run may write to a directory, without changing anything.
 
     Raises:
@@ -117,24 +147,30 @@ def check(path: str, *, overwrite: bool, append: bool) -> None:
     """
     with errors_named(path):
         check_name(path)
-        _new_or_continued(path, overwrite=overwrite, append=append)
+        _new_or_continued(path, overwrite=overwrite, append=append, row_format=row_format)
         if not is_remote(path):
             check_writable(path)
 
 
 @contextmanager
-def claimed(path: str, *, overwrite: bool, append: bool) -> Iterator[Output]:
+def claimed(path: str, *, overwrite: bool, append: bool, row_format: str | None = None) -> Iterator[Output]:
     """Claim the directory for a run, and keep it claimed while the block runs.
 
+    Args:
+        path: The directory.
+        overwrite: Whether the run may remove a finished run's rows.
+        append: Whether the run keeps those rows and adds to them.
+        row_format: The format of the new rows, by name; None for the format of the rows that are there.
+
     Raises:
-        UsageError: The directory holds a finished run and neither flag was given, another run is writing to
-            it, or it can't be written.
+        UsageError: The directory holds a finished run and neither flag was given, its rows have another
+            format than the new ones, another run is writing to it, or it can't be written.
     """
     with ExitStack() as stack:
         with errors_named(path):
             check_name(path)
             stack.enter_context(locked(path))
-            output = _new_or_continued(path, overwrite=overwrite, append=append)
+            output = _new_or_continued(path, overwrite=overwrite, append=append, row_format=row_format)
             _prepare(output)
         yield output
 
@@ -175,7 +211,7 @@ def check_writable(path: str) -> None:
         raise ValueError(f"{above} can't be written")
 
 
-def _new_or_continued(path: str, *, overwrite: bool, append: bool) -> Output:
+def _new_or_continued(path: str, *, overwrite: bool, append: bool, row_format: str | None) -> Output:
     """Return the output of a new run or of a stopped run that continues. This changes nothing."""
     finished = is_finished(path)
     if finished and not overwrite and not append:
@@ -186,6 +222,11 @@ def _new_or_continued(path: str, *, overwrite: bool, append: bool) -> Output:
     stopped = None if finished else _stopped(path, or_none=overwrite)
     # The same command continues a stopped run, unless --overwrite is to remove files of earlier runs.
     if stopped is not None and not (overwrite and stopped.found_files):
+        if row_format not in (None, stopped.row_format):
+            raise UsageError(
+                f"--output={path} holds a stopped run, whose rows are {stopped.row_format}: give "
+                f"--row_format={stopped.row_format} to continue it, or name another directory."
+            )
         return stopped
     files = _all_row_files(path)
     if files and not finished and not overwrite:
@@ -193,7 +234,7 @@ def _new_or_continued(path: str, *, overwrite: bool, append: bool) -> Output:
             f"--output={path} holds rows, but no run.json that says which run wrote them: give --overwrite "
             "to replace them, or name another directory."
         )
-    return new(path, files if append else ())
+    return new(path, files if append else (), row_format)
 
 
 def _prepare(output: Output) -> None:
@@ -222,6 +263,7 @@ def _note_under_way(output: Output) -> None:
             "kept_files": [_within(file) for file in output.found_files],
             "written_files": [_within(file) for file in output.written_files],
             "started_at": output.started_at.isoformat(),
+            "row_format": output.row_format,
         },
     )
 
@@ -251,7 +293,10 @@ def _taken_up(path: str, said: dict[str, Any]) -> Output:
         raise ValueError("no run")
     found = _there(path, kept)
     written = _there(path, [_within(file) for file in said.get("written_files", ())])
-    return Output(path, run_id, found + written, started_at, written_files=written)
+    row_format = said.get("row_format", DEFAULT)  # earlier versions had no other
+    if row_format not in FORMATS:
+        raise ValueError("no format")
+    return Output(path, run_id, found + written, started_at, row_format, written)
 
 
 def _there(path: str, files: Iterable[str]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from groundrows.schemas.tables import TABLES
 MARK = "worker.json"
 
 
-def check(path: str, *, overwrite: bool, append: bool) -> None:
+def check(path: str, *, overwrite: bool, append: bool, row_format: str | None = None) -> None:
     """Check whether a worker may write to a directory, without changing anything.
 
     Raises:
@@ -45,14 +45,19 @@ def check(path: str, *, overwrite: bool, append: bool) -> None:
             "leave it out, or name another directory."
         )
     with output.errors_named(path):
-        _new_or_continued(path, append=append)
+        _new_or_continued(path, append=append, row_format=row_format)
         if not is_remote(path):
             output.check_writable(path)
 
 
 @contextmanager
-def claimed(path: str, *, append: bool) -> Iterator[Output]:
+def claimed(path: str, *, append: bool, row_format: str | None = None) -> Iterator[Output]:
     """Claim the directory for a worker, and keep it claimed while the block runs.
+
+    Args:
+        path: The directory.
+        append: Whether the worker may add to rows that no worker wrote.
+        row_format: The format of the new rows, by name; None for the format of the rows that are there.
 
     Yields:
         The worker's output. Its `kept_files` are all row files in the directory.
@@ -64,7 +69,7 @@ def claimed(path: str, *, append: bool) -> Iterator[Output]:
     with ExitStack() as stack:
         with output.errors_named(path):
             stack.enter_context(output.locked(path))
-            where = _new_or_continued(path, append=append)
+            where = _new_or_continued(path, append=append, row_format=row_format)
             make_directory(where.private())
             _write_mark(where)
             summaries.set_aside(path)
@@ -79,7 +84,7 @@ def renew(where: Output) -> None:
     output.remove_staging(where)
 
 
-def _new_or_continued(path: str, *, append: bool) -> Output:
+def _new_or_continued(path: str, *, append: bool, row_format: str | None) -> Output:
     check_name(path)
     rows = tuple(file for table in TABLES for file in row_files(FileSystems.join(path, table)))
     if FileSystems.exists(FileSystems.join(path, output.UNDER_WAY)):
@@ -89,13 +94,14 @@ def _new_or_continued(path: str, *, append: bool) -> Output:
         )
     mark = _mark(path)
     if mark is not None:
-        return Output(path, mark["run_id"], rows, datetime.fromisoformat(mark["started_at"]))
+        chosen = output.format_beside(path, rows, row_format)
+        return Output(path, mark["run_id"], rows, datetime.fromisoformat(mark["started_at"]), chosen)
     if (rows or output.is_finished(path)) and not append:
         raise UsageError(
             f"--output={path} holds the rows of another run: give --append to add to them, or name another "
             "directory."
         )
-    return output.new(path, rows)
+    return output.new(path, rows, row_format)
 
 
 def _mark(path: str) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from fastavro import block_reader, parse_schema, reader, schemaless_reader
 from fastavro.write import Writer
 
+from groundrows.pipeline.storage.row_formats.names import AVRO
 from groundrows.schemas.rows import Row, encode
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _HEADER = parse_schema(
 class Avro:
     """The format `avro`."""
 
-    name = "avro"
+    name = AVRO
     suffix = ".avro"
 
     def writer(self, file: BinaryIO, schema: Mapping[str, Any]) -> AvroWriter:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from groundrows.pipeline.storage.row_formats.avro import Avro
+from groundrows.pipeline.storage.row_formats.parquet import Parquet
 from groundrows.pipeline.storage.row_formats.seam import RowFormat
 
-FORMATS: dict[str, RowFormat] = {each.name: each for each in (Avro(),)}
+FORMATS: dict[str, RowFormat] = {each.name: each for each in (Avro(), Parquet())}
 """The formats by name."""
-
-DEFAULT = "avro"
 
 
 def format_of(path: str) -> RowFormat:

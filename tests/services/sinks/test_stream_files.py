@@ -6,6 +6,7 @@ import io
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from groundrows.pipeline.sinks import files as sinks
 from groundrows.pipeline.sinks.files import PublishFn, WriteRows, staged_file
 from groundrows.pipeline.sinks.stream_files import WriteStream
 from groundrows.pipeline.storage.output import Output
-from groundrows.pipeline.storage.row_files import RowFile
+from groundrows.pipeline.storage.row_files import RowFile, read_rows
 from groundrows.schemas.rows import Row
 from tests.support.cloud import CloudStorage, cloud_storage
 from tests.support.made import answer, failure
@@ -80,6 +81,13 @@ def check_all_there(where: Output, count: int) -> None:
 def test_no_row_is_lost(where: Output, shards: int) -> None:
     write(LATE, where, shards)
     check_all_there(where, arrivals(LATE))
+
+
+def test_files_are_of_the_format_that_is_asked_for(where: Output) -> None:
+    write(LATE, replace(where, row_format="parquet"))
+    assert all(name.endswith(".parquet") for name in names(where))
+    found = [row["question_id"] for path in where.table_files("answers") for row in read_rows(path)]
+    assert sorted(found) == sorted(f"q{number}" for number in range(arrivals(LATE)))
 
 
 def test_windows_of_the_rows_own_times_would_lose_some(tmp_path: Path) -> None:

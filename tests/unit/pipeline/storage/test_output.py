@@ -533,3 +533,43 @@ def test_a_kill_while_the_summary_is_written(
     assert not output.is_finished(str(tmp_path))
     assert set(without_private(tmp_path)) == {".run.json", "answers/a.avro"}
     assert claim(tmp_path).run_id == claimed.run_id
+
+
+# The format of the rows
+
+
+def test_a_stopped_run_goes_on_in_its_format(tmp_path: Path) -> None:
+    with output.claimed(str(tmp_path), overwrite=False, append=False, row_format="parquet") as stopped:
+        assert stopped.format.suffix == ".parquet"
+    assert claim(tmp_path) == stopped
+    with pytest.raises(UsageError, match="whose rows are parquet: give --row_format=parquet to continue it"):
+        output.check(str(tmp_path), overwrite=False, append=False, row_format="avro")
+    said = json.loads((tmp_path / ".run.json").read_text())
+    del said["row_format"]  # as earlier versions wrote it
+    (tmp_path / ".run.json").write_text(json.dumps(said))
+    assert claim(tmp_path).row_format == "avro"
+    (tmp_path / ".run.json").write_text(json.dumps({**said, "row_format": "clay"}))
+    assert "damaged" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(("there", "other"), [("avro", "parquet"), ("parquet", "avro")])
+def test_rows_are_added_in_the_format_that_is_there(tmp_path: Path, there: str, other: str) -> None:
+    finished(tmp_path, f"answers/a.{there}", f"failures/f.{there}")
+    for row_format in (None, there):
+        with output.claimed(str(tmp_path), overwrite=False, append=True, row_format=row_format) as added:
+            assert added.row_format == there
+        output.finish_unchanged(added)
+    with pytest.raises(UsageError, match=f"holds rows as {there}, so {other} can't be added") as refused:
+        output.check(str(tmp_path), overwrite=False, append=True, row_format=other)
+    assert is_one_sentence(str(refused.value))
+    with output.claimed(str(tmp_path), overwrite=True, append=False, row_format=other) as replaced:
+        assert replaced.row_format == other
+
+
+def test_to_rows_of_several_formats_either_can_be_added(tmp_path: Path) -> None:
+    finished(tmp_path, "answers/a.avro", "answers/b.parquet")
+    for row_format, expected in ((None, "avro"), ("avro", "avro"), ("parquet", "parquet")):
+        with output.claimed(str(tmp_path), overwrite=False, append=True, row_format=row_format) as added:
+            assert added.row_format == expected
+            assert len(added.kept_files) == 2
+        output.finish_unchanged(added)

@@ -117,3 +117,13 @@ def test_a_damaged_mark_is_named(tmp_path, mark):
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "out").write_text("a file")
     assert "--output=" in refused(tmp_path / "out")
+
+
+def test_a_worker_adds_rows_in_the_format_that_is_there(tmp_path):
+    with directory.claimed(str(tmp_path), append=False, row_format="parquet") as first:
+        assert first.row_format == "parquet"
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "answers-1.parquet").write_bytes(b"")
+    with directory.claimed(str(tmp_path), append=False) as second:
+        assert second.row_format == "parquet"
+    assert "holds rows as parquet" in refused(tmp_path, row_format="avro")

@@ -29,6 +29,7 @@ from groundrows.pipeline.storage.row_files import (
 )
 from groundrows.pipeline.storage.row_formats.avro import Avro
 from groundrows.pipeline.storage.row_formats.known import FORMATS, format_of
+from groundrows.pipeline.storage.row_formats.parquet import Parquet
 from groundrows.pipeline.storage.row_formats.seam import RowFormat
 from groundrows.pipeline.worker.batch import drop_failures, failures, measure
 from groundrows.schemas.errors import RowError, UsageError
@@ -54,7 +55,7 @@ def written(where: Output, *rows: Any) -> Output:
 
 
 def test_formats_fit_the_seam_and_differ_in_their_suffixes(where: Output) -> None:
-    formats: list[RowFormat] = [Avro(), Pickled()]
+    formats: list[RowFormat] = [Avro(), Parquet(), Pickled()]
     assert {each.name: each for each in formats}.keys() == FORMATS.keys()
     assert len({each.suffix for each in FORMATS.values()}) == len(FORMATS)
     for name, each in FORMATS.items():
