@@ -51,6 +51,7 @@ def summary_of(*flags: str, account: Account = ACCOUNT, **changes: Any) -> dict[
         "run_id": "run",
         "balanced": True,
         "quantiles": QUANTILES,
+        "row_format": "avro",
         "started_at": "2025-03-01T12:00:00+00:00",
         "wall_seconds": 750.0,
     }
