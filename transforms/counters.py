@@ -32,8 +32,12 @@ def failures_by_code(namespace: str) -> str:
 
 
 def spent_by_model(kind: str) -> str:
-    """Namespace of what calls took, by model; `kind` is one of `schemas.spending.KINDS`."""
+    """Namespace of what calls took, by model; `kind` is `QUESTIONS` or one of `schemas.spending.KINDS`."""
     return f"groundrows.spent.{kind}"
+
+
+QUESTIONS = "questions"
+"""Questions whose calls took anything."""
 
 
 # The count law: the records read are the sum of the four that follow. Of checks, CHECKED stands for ANSWERED.

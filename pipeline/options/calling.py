@@ -16,6 +16,8 @@ DEFAULT_REQUESTS_PER_MINUTE = 60.0
 _DEFAULT_LIMIT_SAID = "60 for the service, none for the emulator"
 # The least of a number that must be more than 0.
 _LEAST = 0.001
+# A count that every database and JSON reader takes.
+MOST_TOKENS = 1_000_000_000_000
 # gRPC counts a message's bytes in 31 bits.
 _MOST_MEGABYTES = 2047
 
@@ -57,6 +59,17 @@ class CallOptions:
             least=_LEAST,
             most=MOST,
             only=Only.CHECKS,
+        ),
+    )
+    tokens_per_minute: float | None = flag(
+        None,
+        Flag(
+            "Maximum number of tokens per minute, over all workers. What a call takes is estimated before it "
+            "and corrected by what its response reports. Only for a service that reports it (Gemini).",
+            metavar="N",
+            least=_LEAST,
+            most=MOST,
+            only=Only.GENERATING,
         ),
     )
     max_in_flight: int = flag(
@@ -127,6 +140,37 @@ class CallOptions:
     max_requests: int | None = flag(
         None, Flag("Stop after N calls, counted over the whole run.", metavar="N", least=1, most=MOST)
     )
+    max_tokens: int | None = flag(
+        None,
+        Flag(
+            "Stop after N tokens, counted over the whole run, failed calls included. Calls that are in flight then "
+            "still end and may pass it. Only for a service that reports tokens (Gemini).",
+            metavar="N",
+            least=1,
+            most=MOST_TOKENS,
+            only=Only.GENERATING,
+        ),
+    )
+    max_searches: int | None = flag(
+        None,
+        Flag(
+            "The same for the searches that the service makes for its answers.",
+            metavar="N",
+            least=1,
+            most=MOST,
+            only=Only.GENERATING,
+        ),
+    )
+    prices: str | None = flag(
+        None,
+        Flag(
+            "JSON file with prices by model, for a million tokens of each kind and for a search. With it "
+            "run.json and the report state what the calls cost. No price is built in.",
+            metavar="FILE",
+            empty="absent",
+            only=Only.GENERATING,
+        ),
+    )
     ledger: str | None = flag(
         None,
         Flag(
@@ -149,6 +193,28 @@ def default_limit(emulated: bool) -> float | None:
     return None if emulated else DEFAULT_REQUESTS_PER_MINUTE
 
 
+_IN_UNITS = ("tokens_per_minute", "max_tokens", "max_searches", "prices")
+
+
+def check_units(values: Mapping[str, Any], asked: str, *, reported: bool) -> None:
+    """Check that limits in tokens and searches, and their prices, are for a service that reports them.
+
+    Args:
+        values: The attributes of `CallOptions`.
+        asked: The name of the service.
+        reported: Whether it reports what a call took.
+
+    Raises:
+        UsageError: It does not.
+    """
+    given = next((name for name in _IN_UNITS if values.get(name) is not None), None)
+    if given is not None and not reported:
+        raise UsageError(
+            f"--{given} goes by the tokens and searches that a call took, and {asked} does not report them: "
+            "leave it out, or ask --service=gemini."
+        )
+
+
 def check_calling(values: Mapping[str, Any]) -> None:
     """Check what flags of calling mean for each other.
 
@@ -159,8 +225,14 @@ def check_calling(values: Mapping[str, Any]) -> None:
         UsageError: Two of them contradict each other.
     """
     how: str | None = values["rate_limiter"]
-    if how is not None and how.startswith(REDIS) and values["requests_per_minute"] is None:
+    in_tokens = values["tokens_per_minute"] is not None
+    if how is not None and how.startswith(REDIS) and values["requests_per_minute"] is None and not in_tokens:
         raise UsageError("--rate_limiter=redis://… shares a limit: say which with --requests_per_minute.")
+    if how is not None and how.startswith("envoy://") and in_tokens:
+        raise UsageError(
+            "--tokens_per_minute can't be shared through --rate_limiter=envoy://…, which counts calls: give "
+            "redis://HOST:PORT/DB, or leave one of them out."
+        )
     if values["pacing_shards"] is not None and how not in (None, "sharded"):
         raise UsageError(
             "--pacing_shards is for --rate_limiter=sharded, not for "

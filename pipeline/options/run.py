@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from groundrows.pipeline.options.calling import CallOptions, check_calling, default_limit
+from groundrows.pipeline.options.calling import CallOptions, check_calling, check_units, default_limit
 from groundrows.pipeline.options.checks import refuse_without_effect, values_of
 from groundrows.pipeline.options.flag import Flag, Only, flags_of
 from groundrows.pipeline.options.parser import FlagParser
@@ -24,6 +24,7 @@ from groundrows.pipeline.options.source import (
     source_kind,
 )
 from groundrows.pipeline.storage.uris import without_password
+from groundrows.schemas.service import access_of
 
 EXAMPLE = """\
 example:
@@ -131,6 +132,10 @@ def checked_options(
         if values[name] is None:
             values[name] = default_limit(emulated)
     check_calling(values)
+    access = access_of(service_asked(values["service"]), where["location"])
+    check_units(
+        values, service_asked(values["service"]), reported=access is not None and access.reports_usage
+    )
     check_rows(values)
     return RunOptions(**{**values, **where, "runner_flags": runner_flags})
 

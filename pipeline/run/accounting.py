@@ -12,6 +12,7 @@ from typing import Any
 from groundrows.pipeline.storage.output import Output
 from groundrows.pipeline.storage.row_files import count_rows
 from groundrows.schemas.service import Method
+from groundrows.schemas.spending import KINDS, Spent
 from groundrows.schemas.tables import TABLES
 from groundrows.transforms.counters import (
     ALREADY_ANSWERED,
@@ -23,6 +24,7 @@ from groundrows.transforms.counters import (
     FAILED,
     FROM_LEDGER,
     HALTED,
+    QUESTIONS,
     RECORDS,
     RECORDS_READ,
     RETRIES,
@@ -31,6 +33,7 @@ from groundrows.transforms.counters import (
     THROTTLED_SECONDS,
     failures_by_code,
     retries_by_code,
+    spent_by_model,
 )
 
 
@@ -73,6 +76,8 @@ class Account:
         throttled_seconds: Seconds that calls waited for the rate limit, summed over all workers.
         rows: Number of rows written, by table.
         checks: What became of the checks of answers.
+        spent: Tokens and searches that calls took, by model, where the service reports them.
+        questions_by_model: Number of questions whose calls took any, by model.
         halted: Number of questions and checks that were not asked because calling had stopped for good.
     """
 
@@ -88,6 +93,8 @@ class Account:
     throttled_seconds: int
     rows: Mapping[str, int]
     checks: CheckAccount = CheckAccount()
+    spent: Mapping[str, Spent] = field(default_factory=dict)
+    questions_by_model: Mapping[str, int] = field(default_factory=dict)
     from_ledger: int = 0
     halted: int = 0
 
@@ -119,7 +126,11 @@ def account(counters: Mapping[tuple[str, str], int], method: Method = "generate"
     def by_name(namespace: str) -> dict[str, int]:
         return {name: count for (space, name), count in sorted(counters.items()) if space == namespace}
 
+    kinds = {kind: by_name(spent_by_model(kind)) for kind in KINDS}
+    models = sorted({model for counts in kinds.values() for model in counts})
     return Account(
+        spent={model: Spent(**{kind: kinds[kind].get(model, 0) for kind in KINDS}) for model in models},
+        questions_by_model=by_name(spent_by_model(QUESTIONS)),
         records_read=one(RECORDS_READ),
         answered=one(ANSWERED),
         failed=one(FAILED),

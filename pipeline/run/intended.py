@@ -11,8 +11,9 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from groundrows.pipeline.options.run import RunOptions
+from groundrows.pipeline.run.prices import Prices
 from groundrows.pipeline.run.runner import empty_pipeline, equip_workers, worker_processes
-from groundrows.pipeline.run.settings import ledger_of, pacing_of, read_settings
+from groundrows.pipeline.run.settings import ledger_of, pacing_of, prices_of, read_settings
 from groundrows.pipeline.sources.seam import Source, source_of
 from groundrows.pipeline.storage.output import Output
 from groundrows.schemas.check import CheckSettings
@@ -70,6 +71,11 @@ class Intended:
     def records(self) -> RecordSettings | CheckSettings:
         """How records are read, with the request defaults."""
         return read_settings(self.options)
+
+    @cached_property
+    def prices(self) -> Prices | None:
+        """What calls cost, where the flags say it."""
+        return prices_of(self.options)
 
     @cached_property
     def pacing(self) -> tuple[str, int]:

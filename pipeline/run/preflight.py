@@ -69,7 +69,7 @@ def check_paths(run: Intended) -> None:
     """Refuse a run that reads or writes on Cloud Storage and has no credentials."""
     options = run.options
     read = () if run.kind is Kind.REPLAY else run.source.paths
-    check_storage((*read, options.output, options.request_defaults or ""))
+    check_storage((*read, options.output, options.request_defaults or "", options.prices or ""))
 
 
 def check_credentials(run: Intended) -> None:
@@ -93,6 +93,11 @@ def check_credentials(run: Intended) -> None:
 def check_records(run: Intended) -> object:
     """Refuse request defaults and flags about records that can't be used."""
     return run.records
+
+
+def check_prices(run: Intended) -> object:
+    """Refuse prices that can't be used."""
+    return run.prices
 
 
 def check_source(run: Intended) -> None:
@@ -131,7 +136,8 @@ def check_sharing(run: Intended) -> None:
     """
     options, (limiter, _) = run.options, run.pacing
     several = run.processes != 1
-    if several and limiter == "local" and options.requests_per_minute is not None:
+    limited = options.requests_per_minute is not None or options.tokens_per_minute is not None
+    if several and limiter == "local" and limited:
         raise UsageError(
             "--rate_limiter=local keeps the limit within one process, and this run has several: leave it "
             "out, or give sharded or redis://HOST:PORT/DB."
@@ -141,6 +147,12 @@ def check_sharing(run: Intended) -> None:
             "--max_requests can't be kept by several workers that share nothing: give --ledger, or "
             "--rate_limiter=sharded."
         )
+    for name in ("max_tokens", "max_searches"):
+        if getattr(options, name) is not None and several and run.ledger == "none":
+            raise UsageError(
+                f"--{name} can't be kept by several workers that share nothing: give --ledger=redis://…, in "
+                "which they count together."
+            )
 
 
 def check_budget_of_checks(run: Intended) -> None:
@@ -354,6 +366,7 @@ CHECKS = (
     Check(check_subscription, _WORKER),
     Check(check_source, frozenset(Kind) - _REPLAY),
     Check(check_records),
+    Check(check_prices),
     Check(check_one_process, _WORKER),
     Check(check_pacing_and_ledger),
     Check(check_sharing),

@@ -36,6 +36,7 @@ from groundrows.pipeline.run.quantiles import read_quantiles
 from groundrows.pipeline.run.runner import is_direct, tracebacks_hidden, tune_interpreter
 from groundrows.pipeline.run.saying import say
 from groundrows.pipeline.run.settings import RunSettings, call_settings, settings_of, stream_files_of
+from groundrows.pipeline.run.spending import budgets_of
 from groundrows.pipeline.run.summary import for_people, nothing_done, run_json
 from groundrows.pipeline.sinks import files as sinks
 from groundrows.pipeline.sources.seam import Source
@@ -250,6 +251,8 @@ def close(run: Intended, settings: RunSettings, ended: Ended) -> int:
         row_format=where.row_format,
         started_at=where.started_at.isoformat(),
         wall_seconds=time.monotonic() - run.started,
+        budgets=budgets_of(settings.calls, account.spent),
+        prices=run.prices,
     )
     # A long-lived worker has so many rows that reading them would delay its end.
     is_worker = run.kind is Kind.WORKER

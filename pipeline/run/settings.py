@@ -18,6 +18,7 @@ from groundrows.pipeline.options.checks import usage_error
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.options.service import Endpoint
 from groundrows.pipeline.run.append import note_answered
+from groundrows.pipeline.run.prices import Prices, load_prices
 from groundrows.pipeline.run.runner import is_direct, worker_processes
 from groundrows.pipeline.sources.seam import Source
 from groundrows.pipeline.storage import output
@@ -139,7 +140,8 @@ def record_settings(options: RunOptions) -> RecordSettings:
     try:
         defaults = None
         if options.request_defaults is not None:
-            defaults = load_defaults(_text(options.request_defaults), options.api_version, options.asked)
+            text = _text("request_defaults", options.request_defaults)
+            defaults = load_defaults(text, options.api_version, options.asked)
         return RecordSettings(
             question_field=options.question_field,
             id_field=options.id_field,
@@ -156,13 +158,22 @@ def record_settings(options: RunOptions) -> RecordSettings:
         raise usage_error(error) from None
 
 
-def _text(path: str) -> str:
+def prices_of(options: RunOptions) -> Prices | None:
+    """The prices that the flags name, read and checked; None for none.
+
+    Raises:
+        UsageError: They can't be read or used.
+    """
+    return None if options.prices is None else load_prices(_text("prices", options.prices))
+
+
+def _text(flag: str, path: str) -> str:
     try:
         with FileSystems.open(path) as file:
             text: str = file.read().decode("utf-8")
             return text
     except (OSError, UnicodeDecodeError, BeamIOError, GoogleAPIError) as error:
-        raise UsageError(f"--request_defaults={path} can't be read: {reason_of(cause_of(error))}.") from None
+        raise UsageError(f"--{flag}={path} can't be read: {reason_of(cause_of(error))}.") from None
 
 
 # -- how the service is called
@@ -237,6 +248,9 @@ def call_settings(
         deadline_seconds=options.deadline_seconds,
         max_attempts=options.max_attempts,
         max_requests=options.max_requests,
+        tokens_per_minute=options.tokens_per_minute,
+        max_tokens=options.max_tokens,
+        max_searches=options.max_searches,
         ledger=ledger,
         share_identical=options.share_identical,
         answered_path=note_answered(where, checks=options.check_grounding),
@@ -260,6 +274,9 @@ def check_settings(options: RunOptions, calls: CallSettings) -> CallSettings | N
         method="check",
         stream_answers=False,
         requests_per_minute=options.check_requests_per_minute,
+        tokens_per_minute=None,
+        max_tokens=None,
+        max_searches=None,
         answered_path=None,
     )
 

@@ -9,8 +9,10 @@ from importlib.metadata import version
 from typing import Any
 
 from groundrows.pipeline.options.run import RunOptions, shown_flags
+from groundrows.pipeline.run import spending
 from groundrows.pipeline.run.accounting import Account
 from groundrows.pipeline.run.examples import Example
+from groundrows.pipeline.run.prices import Prices
 from groundrows.schemas.codes import EMPTY_ANSWER, INTERNAL_ERROR, NOT_ATTEMPTED, RETRYABLE_CODES
 
 # Failures that may not occur again when the same record is asked again.
@@ -27,10 +29,25 @@ def run_json(
     row_format: str,
     started_at: str,
     wall_seconds: float,
+    budgets: Mapping[str, Any] | None = None,
+    prices: Prices | None = None,
 ) -> dict[str, Any]:
-    """Return the content of `run.json`."""
+    """Return the content of `run.json`.
+
+    Args:
+        account: What the run did.
+        options: Its flags.
+        run_id: Its name.
+        balanced: Whether the count law holds.
+        quantiles: Of its answers, by measure.
+        started_at: When it started, in ISO 8601.
+        wall_seconds: How long it took.
+        budgets: Its budgets in tokens and searches, as from `spending.budgets_of`.
+        prices: What calls cost, or None where that is not known.
+    """
     limit = options.requests_per_minute
     minutes = wall_seconds / 60
+    spent, asked = account.spent, account.questions_by_model
     return {
         "run_id": run_id,
         "version": version("groundrows"),
@@ -48,6 +65,9 @@ def run_json(
         "rows": dict(account.rows),
         "row_format": row_format,
         "checks": asdict(account.checks) if options.check_grounding else None,
+        "usage": spending.usage_of(spent),
+        "budgets": dict(budgets or {}),
+        "cost": None if prices is None else spending.cost_of(spent, asked, prices),
         "throttled_seconds": account.throttled_seconds,
         "rate_used": round(account.calls / (limit * minutes), 4) if limit and minutes else None,
         "quantiles": {name: dict(values) for name, values in quantiles.items()},
@@ -95,6 +115,7 @@ def for_people(summary: Mapping[str, Any], output: str, examples: Sequence[Examp
         if checks["failures_by_code"]:
             lines.append(f"failed checks: {_by_code(checks['failures_by_code'])}")
             lines += [f"  {example.line()}" for example in examples if example.code not in told]
+    lines += spending.lines(summary)
     latency = summary["quantiles"].get("latency_ms")
     if latency:
         lines.append(

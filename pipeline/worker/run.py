@@ -116,7 +116,10 @@ def _ended(
         early = (str(worker.error), 1)
     elif ended_by == "nothing_is_asked":
         halted = next((each.halt.reason for each in engines if each.halt.reason is not None), None)
-        why = halted or f"The budget of --max_requests={options.max_requests} is spent."
+        flag = next(
+            (each.attempts.spent_flag for each in engines if each.attempts.spent_flag), "max_requests"
+        )
+        why = halted or f"The budget of --{flag}={getattr(options, flag)} is spent."
         early = (
             f"{why} {done.given_back:,} messages without an outcome went back to the subscription.",
             1 if halted else 0,

@@ -31,6 +31,7 @@ from groundrows.transforms.counters import (
     FROM_LEDGER,
     HALTED,
     LATENCY_MS,
+    QUESTIONS,
     RECORDS,
     RETRIES,
     retries_by_code,
@@ -89,6 +90,10 @@ class GenerateAnswers(beam.PTransform):
         if _budget_in_state(self._settings) and not isinstance(questions.windowing.windowfn, GlobalWindows):
             raise ValueError(
                 "max_requests over windows needs a ledger to be counted in: name one, or ask before windowing"
+            )
+        if _unit_budgets_in_parts(self._settings):
+            raise ValueError(
+                "max_tokens and max_searches over shards need a ledger to be counted in: name one"
             )
         if questions.is_bounded and isinstance(questions.windowing.windowfn, GlobalWindows):
             return (
@@ -205,7 +210,7 @@ class _Calling(beam.DoFn):
             self._retries.inc()
             Metrics.counter(self._retries_by_code, code).inc()
         if outcome.spent != NOTHING:
-            for kind, count in asdict(outcome.spent).items():
+            for kind, count in (*asdict(outcome.spent).items(), (QUESTIONS, 1)):
                 if count:
                     Metrics.counter(spent_by_model(kind), outcome.model).inc(count)
         for answer in outcome.answers:
@@ -286,3 +291,8 @@ class _GenerateShardFn(_Calling):
 
 def _budget_in_state(settings: CallSettings) -> bool:
     return settings.max_requests is not None and settings.ledger == "none"
+
+
+def _unit_budgets_in_parts(settings: CallSettings) -> bool:
+    has_any = settings.max_tokens is not None or settings.max_searches is not None
+    return has_any and settings.ledger == "none" and settings.pacing_shards > 1

@@ -97,7 +97,7 @@ class Attempts:
             policy's, too; it need not be, as the policy's time bounds them.
         out: Calls out right now.
         made: Calls made so far.
-        spent_flag: The flag of the budget that was found spent.
+        spent_flag: The flag of the budget that was found spent; empty as long as none was.
     """
 
     client: Client
@@ -109,7 +109,7 @@ class Attempts:
     count_probes: bool = False
     out: int = 0
     made: int = 0
-    spent_flag: str = "max_requests"
+    spent_flag: str = ""
     waiting_to_retry: int = 0
 
     async def ask(
@@ -265,7 +265,7 @@ class Attempts:
     def _cut_short(self, last: CallError | None, attempts: int, codes: list[str]) -> GaveUp:
         """End a turn that may make no further attempt: by its own last error, if it had one."""
         if last is None:
-            why = self.halt.reason or _SPENT.format(flag=self.spent_flag)
+            why = self.halt.reason or _SPENT.format(flag=self.spent_flag or "max_requests")
             return GaveUp(CallError(NOT_ATTEMPTED, why), True, attempts, ())
         # The last code was noted as followed by another attempt, which never came.
         return _gave_up(last, attempts, codes[:-1])
