@@ -143,8 +143,8 @@ class CallOptions:
     max_tokens: int | None = flag(
         None,
         Flag(
-            "Stop after N tokens, counted over the whole run, failed calls included. Calls that are in flight then "
-            "still end and may pass it. Only for a service that reports tokens (Gemini).",
+            "Stop after N tokens, counted over the whole run, failed calls included. Calls that are "
+            "in flight then still end and may pass it. Only for a service that reports tokens (Gemini).",
             metavar="N",
             least=1,
             most=MOST_TOKENS,

@@ -116,9 +116,8 @@ def _ended(
         early = (str(worker.error), 1)
     elif ended_by == "nothing_is_asked":
         halted = next((each.halt.reason for each in engines if each.halt.reason is not None), None)
-        flag = next(
-            (each.attempts.spent_flag for each in engines if each.attempts.spent_flag), "max_requests"
-        )
+        flags = [each.attempts.spent_flag for each in engines]
+        flag = next(filter(None, flags), "max_requests")
         why = halted or f"The budget of --{flag}={getattr(options, flag)} is spent."
         early = (
             f"{why} {done.given_back:,} messages without an outcome went back to the subscription.",
