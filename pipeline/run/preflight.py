@@ -148,10 +148,11 @@ def check_sharing(run: Intended) -> None:
             "--rate_limiter=sharded."
         )
     for name in ("max_tokens", "max_searches"):
-        if getattr(options, name) is not None and several and run.ledger == "none":
+        apart = several or limiter == "sharded"
+        if getattr(options, name) is not None and apart and run.ledger == "none":
             raise UsageError(
-                f"--{name} can't be kept by several workers that share nothing: give --ledger=redis://…, in "
-                "which they count together."
+                f"--{name} is counted in one place, and workers or shards have none without a ledger: name "
+                "one with --ledger."
             )
 
 

@@ -112,8 +112,8 @@ def _usage_line(usage: Mapping[str, Any]) -> str:
     line = f"tokens: {usage['total']:,}{f' ({of})' if of else ''}; searches: {usage['searches']:,}"
     if usage["unreported_calls"]:
         line += (
-            f"; {usage['unreported_calls']:,} calls ended without a word of what they took, about"
-            f" {usage['unreported_tokens']:,} tokens more"
+            f"; calls that did not report what they took: {usage['unreported_calls']:,}, of which about"
+            f" {usage['unreported_tokens']:,} tokens more are expected"
         )
     return line
 

@@ -82,7 +82,8 @@ class GenerateAnswers(beam.PTransform):
         """Call, directly or shard by shard.
 
         Raises:
-            ValueError: A budget is to be counted in keyed state, which every window would begin anew.
+            ValueError: A budget is to be counted in keyed state, which every window would begin anew, or one
+                in tokens or searches in no common place.
         """
         arguments = (self._settings, self._client_of, self._pacer_of, not questions.is_bounded)
         if self._settings.rate_limiter != "sharded":

@@ -567,3 +567,26 @@ def test_parts_that_contradict_each_other(flags: list[str], said: str) -> None:
 def test_a_stream_has_no_first_records_and_no_sample(flag: str) -> None:
     with pytest.raises(UsageError, match=f"{flag.split('=')[0]} is for questions from files"):
         parse_run([*STREAM, flag])
+
+
+GEMINI = ["--service=gemini", "--endpoint=emulator", "--model=m", "--input=a.jsonl", "--output=out"]
+
+
+def test_limits_in_tokens_and_searches_and_prices_are_for_a_service_that_reports_them() -> None:
+    flags = ["--tokens_per_minute=600", "--max_tokens=9000000000", "--max_searches=7", "--prices=p.json"]
+    options = parse_run([*GEMINI, *flags])
+    assert (options.tokens_per_minute, options.max_tokens) == (600.0, 9_000_000_000)
+    assert (options.max_searches, options.prices) == (7, "p.json")
+    for flag in flags:
+        with pytest.raises(UsageError, match="discoveryengine does not report them") as refused:
+            parse_run([*REAL, flag])
+        assert is_one_sentence(str(refused.value))
+        assert flag.partition("=")[0] in str(refused.value)
+
+
+def test_a_limit_in_tokens_is_shared_through_redis_alone_and_not_through_envoy() -> None:
+    shared = [*GEMINI, "--tokens_per_minute=600"]
+    assert parse_run([*shared, "--rate_limiter=redis://h:1/0"]).requests_per_minute is None
+    with pytest.raises(UsageError, match="envoy") as refused:
+        parse_run([*shared, "--rate_limiter=envoy://h:1"])
+    assert is_one_sentence(str(refused.value))

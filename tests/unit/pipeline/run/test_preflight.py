@@ -32,6 +32,26 @@ def test_a_budget_over_answers_and_checks_needs_a_ledger():
     preflight.check_budget_of_checks(intended([*least, "--ledger=none"]))
 
 
+@pytest.mark.parametrize("budget", ["--max_tokens=5", "--max_searches=5"])
+def test_a_budget_in_units_is_counted_in_one_place(budget):
+    least = ["--service=gemini", "--endpoint=emulator", "--model=m", "--input=a", "--output=o", budget]
+    several = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    for flags in (several, ["--rate_limiter=sharded"]):
+        with pytest.raises(UsageError, match="--ledger") as refused:
+            preflight.check_sharing(intended([*least, "--ledger=none", *flags]))
+        assert is_one_sentence(str(refused.value))
+        preflight.check_sharing(intended([*least, "--ledger=sqlite:///there", *flags]))
+    preflight.check_sharing(intended([*least, "--ledger=none"]))
+
+
+def test_a_limit_in_tokens_is_not_kept_by_several_processes_apart():
+    least = ["--service=gemini", "--endpoint=emulator", "--model=m", "--input=a", "--output=o"]
+    several = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--rate_limiter=local"]
+    with pytest.raises(UsageError, match="redis://"):
+        preflight.check_sharing(intended([*least, *several, "--tokens_per_minute=5"]))
+    preflight.check_sharing(intended([*least, *several]))
+
+
 ELSEWHERE = [
     "--service=emulator",
     "--endpoint=127.0.0.1:9",
