@@ -33,6 +33,7 @@ class CallLog:
         code: str,
         fault: str | None,
         user_context: object = None,
+        tokens: int = 0,
     ) -> None:
         """Append one call.
 
@@ -44,6 +45,7 @@ class CallLog:
             code: The status it will be answered with, or `HANG` or `DISCONNECT`.
             fault: The fault's name, only logged when there is one: some faults are answered with `OK`.
             user_context: What was said of the user, over REST; only logged when something was.
+            tokens: What its answer takes; only logged when it has one that reports them.
         """
         line: dict[str, object] = {
             "t": t,
@@ -58,6 +60,8 @@ class CallLog:
             line["fault"] = fault
         if user_context is not None:
             line["user_context"] = user_context
+        if tokens:
+            line["tokens"] = tokens
         data = memoryview(json.dumps(line).encode() + b"\n")
         while data:
             data = data[os.write(self._file, data) :]

@@ -142,14 +142,26 @@ def bad_request(violations: Iterable[Violation]) -> Refusal:
     return refuse("INVALID_ARGUMENT", message, details)
 
 
-def quota_exhausted(per_minute: int | None, retry_seconds: float) -> Refusal:
+def quota_exhausted(per_minute: int | None, retry_seconds: float, what: str = "requests") -> Refusal:
     """Refuse a call beyond the quota; `retry_seconds` is infinite when nothing is said of it."""
     if math.isinf(retry_seconds):
         return refuse("RESOURCE_EXHAUSTED", "The quota is used up; when a slot becomes free is not said.")
     retry = error_details_pb2.RetryInfo()
     retry.retry_delay.FromMilliseconds(math.ceil(retry_seconds * 1000))
     message = (
-        f"The quota of {per_minute} requests a minute is used up; a slot is free in {retry_seconds:.3f} s."
+        f"The quota of {per_minute} {what} a minute is used up; a slot is free in {retry_seconds:.3f} s."
     )
     refusal = refuse("RESOURCE_EXHAUSTED", message, retry)
     return replace(refusal, retry_seconds=math.ceil(retry_seconds))
+
+
+def day_quota_exhausted() -> Refusal:
+    """Refuse a call beyond a quota of the day, as the Developer API does: with a wait that is too short."""
+    quota = error_details_pb2.QuotaFailure()
+    quota.violations.add(
+        quota_metric="generativelanguage.googleapis.com/generate_requests_per_model_per_day",
+        quota_id="GenerateRequestsPerDayPerProjectPerModel",
+    )
+    retry = error_details_pb2.RetryInfo()
+    retry.retry_delay.FromSeconds(27)
+    return refuse("RESOURCE_EXHAUSTED", "You exceeded your current quota.", quota, retry)

@@ -38,6 +38,8 @@ ODD = (
     "queries_twice",
     "resent_metadata",
 )
+# Answered as when a quota of the day is used up, which no waiting mends.
+DAY_QUOTA = "day_quota"
 # Wrong in the way the call goes: never answered, answered late, or cut off with its connection.
 CONDUCT = ("hang", "slow", "disconnect")
 NAMES = (*ERRORS, *BROKEN, *CONDUCT)
@@ -45,6 +47,7 @@ NAMES = (*ERRORS, *BROKEN, *CONDUCT)
 # calls would then depend on how many are under way.
 ALL = tuple(name for name in NAMES if name != "disconnect")
 
+_KNOWN = (*NAMES, *ODD, DAY_QUOTA)
 _GROUPS: Mapping[str, tuple[str, ...]] = {"all": ALL, "odd": ODD}
 
 
@@ -53,7 +56,7 @@ class Fault:
     """A fault that was drawn.
 
     Attributes:
-        name: One of `NAMES` or `ODD`.
+        name: One of `NAMES` or `ODD`, or `DAY_QUOTA`.
         variety: A number from 0 up that picks among the forms a fault can take.
     """
 
@@ -69,12 +72,12 @@ def parse_faults(text: str) -> tuple[tuple[str, float], ...]:
     Raises:
         ValueError: One sentence that says what is wrong and what is accepted.
     """
-    shares = dict.fromkeys((*NAMES, *ODD), 0.0)
+    shares = dict.fromkeys(_KNOWN, 0.0)
     named: set[str] = set()
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, _, number = entry.partition(":")
         if name not in _GROUPS and name not in shares:
-            known = ", ".join((*_GROUPS, *NAMES, *ODD))
+            known = ", ".join((*_GROUPS, *_KNOWN))
             raise ValueError(f"--faults: there is no fault {name!r}; there are {known}.")
         try:
             share = float(number)

@@ -25,6 +25,7 @@ class EmulatorOptions:
         latency: How long an accepted call takes.
         requests_per_minute: The quota of generating; None for no limit, 0 for one that is always used up.
         check_requests_per_minute: The same for grounding checks.
+        tokens_per_minute: The quota of tokens, of answers that report them (Gemini's); None for no limit.
         retry_info: Whether a call beyond the quota is told when to come back; many services say nothing.
         limits_file: JSON `{"requests_per_minute": N}` that overrules the above, read at the start and on
             SIGHUP.
@@ -44,6 +45,7 @@ class EmulatorOptions:
     latency: Latency = Latency(0.0)  # noqa: RUF009 - it is frozen, so all options may share one
     requests_per_minute: int | None = None
     check_requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
     retry_info: bool = True
     limits_file: Path | None = None
     faults: tuple[tuple[str, float], ...] = ()
@@ -79,6 +81,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--check_requests_per_minute", metavar="N", help="quota of grounding checks (default: no limit)"
     )
     parser.add_argument(
+        "--tokens_per_minute", metavar="N", help="quota of the tokens of Gemini's answers (default: no limit)"
+    )
+    parser.add_argument(
         "--no_retry_info", action="store_true", help="refuse without saying when a slot is free"
     )
     parser.add_argument(
@@ -88,7 +93,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--faults",
         default="",
         metavar="NAME:SHARE,…",
-        help="shares of calls that go wrong; all:SHARE for all",
+        help="shares of calls that go wrong; all:SHARE for all but disconnect and day_quota",
     )
     parser.add_argument("--seed", default="0", metavar="N", help="seed of faults and latencies (default: 0)")
     parser.add_argument("--candidates", default="1", metavar="N", help="candidates of an answer (default: 1)")
@@ -118,6 +123,7 @@ def from_args(args: argparse.Namespace) -> EmulatorOptions:
         latency=parse_latency(args.latency),
         requests_per_minute=_limit("--requests_per_minute", args.requests_per_minute),
         check_requests_per_minute=_limit("--check_requests_per_minute", args.check_requests_per_minute),
+        tokens_per_minute=_limit("--tokens_per_minute", args.tokens_per_minute),
         retry_info=not args.no_retry_info,
         limits_file=_path(args.limits_file),
         faults=parse_faults(args.faults),

@@ -6,6 +6,7 @@ import json
 import math
 from collections import deque
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 
@@ -66,35 +67,40 @@ def parse_latency(text: str) -> Latency:
 
 
 class MinuteLimit:
-    """An exact sliding limit: never more than `per_minute` accepted calls in any 60 s of arrival times.
+    """An exact sliding limit: never more than `per_minute` accepted units in any 60 s of arrival times.
 
-    `per_minute` may be changed at any time and holds for the next call: None is no limit, 0 refuses all.
+    A call takes one unit, or so many as it says. `per_minute` may be changed at any time and holds for the
+    next call: None is no limit, 0 refuses all.
     """
 
     def __init__(self, per_minute: int | None) -> None:
         self.per_minute = per_minute
-        self._accepted: deque[float] = deque()
+        self._accepted: deque[tuple[float, int]] = deque()
+        self._taken = 0
 
-    def admit(self, now: float) -> float | None:
+    def admit(self, now: float, units: int = 1) -> float | None:
         """Decide on a call that arrives at `now`, in seconds of a clock that never goes back.
 
         Returns:
-            None when the call is accepted. Otherwise the seconds until a slot is free, rounded up to the
-            millisecond, or infinity when no waiting helps.
+            None when the call is accepted. Otherwise the seconds until there is room for it, rounded up to
+            the millisecond, or infinity when no waiting helps.
         """
         accepted = self._accepted
-        while accepted and now - accepted[0] >= WINDOW_SECONDS:
-            accepted.popleft()
+        while accepted and now - accepted[0][0] >= WINDOW_SECONDS:
+            self._taken -= accepted.popleft()[1]
         limit = self.per_minute
         # Counted even while there is no limit, so that a limit set later knows the minute before it.
-        if limit is None or len(accepted) < limit:
-            accepted.append(now)
+        if limit is None or self._taken + units <= limit:
+            accepted.append((now, units))
+            self._taken += units
             return None
-        if limit == 0:
+        if units > limit:
             return math.inf
-        # After a limit was lowered several old calls have to leave the window, not just the oldest.
-        leaves = accepted[len(accepted) - limit]
-        return math.ceil((leaves + WINDOW_SECONDS - now) * 1000) / 1000
+        # Several old calls may have to leave the window, not just the oldest.
+        too_many = self._taken + units - limit
+        freed = zip(accepted, accumulate(units for _, units in accepted), strict=True)
+        leaving = next(moment for (moment, _), so_far in freed if so_far >= too_many)
+        return math.ceil((leaving + WINDOW_SECONDS - now) * 1000) / 1000
 
 
 def read_limits_file(path: Path) -> int | None:

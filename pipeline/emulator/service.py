@@ -18,11 +18,12 @@ from groundrows.pipeline.emulator.calls import (
     Reply,
     Violation,
     bad_request,
+    day_quota_exhausted,
     quota_exhausted,
     refuse,
 )
 from groundrows.pipeline.emulator.discoveryengine.api import DiscoveryEngine
-from groundrows.pipeline.emulator.faults import BROKEN, ERRORS, ODD, Fault, FaultMix
+from groundrows.pipeline.emulator.faults import BROKEN, DAY_QUOTA, ERRORS, ODD, Fault, FaultMix
 from groundrows.pipeline.emulator.gemini.api import Gemini
 from groundrows.pipeline.emulator.options import EmulatorOptions
 from groundrows.pipeline.emulator.pace import MinuteLimit, read_limits_file
@@ -42,6 +43,9 @@ class Api(Protocol):
 
     def violations(self, origin: Any, request: Any, routing: str | None) -> list[Violation]:
         """Everything wrong with a request."""
+
+    def tokens(self, origin: Any, request: Any) -> int:
+        """How many tokens the answer reports; 0 for an API that reports none."""
 
     def whole(self, origin: Any, request: Any) -> bytes:
         """The answer in one."""
@@ -74,6 +78,7 @@ class Service:
         self._latencies = Random(options.seed)
         self._limit = MinuteLimit(options.requests_per_minute)
         self._check_limit = MinuteLimit(options.check_requests_per_minute)
+        self._token_limit = MinuteLimit(options.tokens_per_minute)
         self._faults = FaultMix(options.faults, options.seed) if options.faults else None
         self._log = CallLog(options.call_log) if options.call_log else None
         # One clock for the log and the quota, so that the log itself shows that the quota was kept; it is
@@ -132,6 +137,13 @@ class Service:
             if retry_seconds is not None:
                 told = retry_seconds if self._options.retry_info else math.inf
                 refusal = quota_exhausted(limit.per_minute, told)
+        tokens = 0
+        if refusal is None and (self._token_limit.per_minute is not None or self._log):
+            tokens = api.tokens(origin, request)
+            retry_seconds = self._token_limit.admit(now, tokens)
+            if retry_seconds is not None:
+                told = retry_seconds if self._options.retry_info else math.inf
+                refusal = quota_exhausted(self._token_limit.per_minute, told, "tokens")
         fault = self._faults.draw(prompt) if self._faults and refusal is None else None
         if self._log:
             self._log.write(
@@ -142,6 +154,7 @@ class Service:
                 code=refusal.code if refusal else _logged_code(fault),
                 fault=fault.name if fault else None,
                 user_context=user_context,
+                tokens=tokens if refusal is None and _logged_code(fault) == "OK" else 0,
             )
         if refusal is not None:
             return Reply(0.0, refusal)
@@ -181,6 +194,8 @@ def _ending(name: str) -> Refusal | Ending:
         return "hang"
     if name == "disconnect":
         return "disconnect"
+    if name == DAY_QUOTA:
+        return day_quota_exhausted()
     return refuse(*ERRORS[name])
 
 
@@ -189,4 +204,6 @@ def _logged_code(fault: Fault | None) -> str:
         return "OK"
     if fault.name in ERRORS:
         return ERRORS[fault.name][0]
+    if fault.name == DAY_QUOTA:
+        return "RESOURCE_EXHAUSTED"
     return fault.name.upper() if fault.name in ("hang", "disconnect") else "OK"

@@ -41,6 +41,10 @@ class DiscoveryEngine:
         """Everything wrong with a request."""
         return violations(origin, request, routing)
 
+    def tokens(self, origin: Origin, request: Any) -> int:
+        """The API reports none."""
+        return 0
+
     def whole(self, origin: Origin, request: Any) -> bytes:
         """The serialized answer in one."""
         if self._extractive is None:

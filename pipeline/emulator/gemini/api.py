@@ -27,6 +27,7 @@ class Gemini:
 
     def __init__(self, options: EmulatorOptions, corpus: SentenceIndex | None) -> None:
         self._extractive = None if corpus is None else _extractive(options, corpus)
+        self._latest: tuple[Any, dict[str, Any]] | None = None
 
     def asked(self, origin: Origin, request: Any) -> tuple[str, int]:
         """The last user turn and the number of user turns."""
@@ -36,6 +37,10 @@ class Gemini:
     def violations(self, origin: Origin, request: Any, routing: str | None) -> list[Violation]:
         """Everything wrong with a request."""
         return violations(origin, request)
+
+    def tokens(self, origin: Origin, request: Any) -> int:
+        """How many tokens the answer reports."""
+        return int(self._response(origin, request)["usageMetadata"]["totalTokenCount"])
 
     def whole(self, origin: Origin, request: Any) -> bytes:
         """The answer in one."""
@@ -54,7 +59,10 @@ class Gemini:
     def _response(self, origin: Origin, request: Any) -> dict[str, Any]:
         if self._extractive is None:
             return canned_response()
-        return self._extractive.answer(origin, request)
+        if self._latest is None or self._latest[0] is not request:
+            # It is asked for once more when its tokens have been counted. Nobody changes it in between.
+            self._latest = request, self._extractive.answer(origin, request)
+        return self._latest[1]
 
 
 def _extractive(options: EmulatorOptions, corpus: SentenceIndex) -> Extractive:

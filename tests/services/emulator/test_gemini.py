@@ -230,6 +230,29 @@ def test_the_vendors_client_meets_the_quota_and_the_faults() -> None:
         assert shown.prompt_feedback.block_reason == types.BlockedReason.PROHIBITED_CONTENT
 
 
+def test_the_vendors_client_meets_a_quota_of_tokens_and_one_of_the_day(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    flags = ("--rest_port=0", "--answers=canned", f"--call_log={log}")
+    with running_emulator(*flags, "--tokens_per_minute=150") as limited:
+        there = client("developer", limited.rest_address)
+        for _ in range(2):
+            there.models.generate_content(model=MODEL, contents=PROMPT)
+        with pytest.raises(errors.ClientError, match="150 tokens a minute"):
+            there.models.generate_content(model=MODEL, contents=PROMPT)
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["code"], line.get("tokens")) for line in told] == [
+        ("OK", 70),
+        ("OK", 70),
+        ("RESOURCE_EXHAUSTED", None),
+    ]
+    with running_emulator("--rest_port=0", "--faults=day_quota:1") as used_up:
+        there = client("developer", used_up.rest_address)
+        with pytest.raises(errors.ClientError) as refused:
+            there.models.generate_content(model=MODEL, contents=PROMPT)
+    assert refused.value.code == 429
+    assert "GenerateRequestsPerDayPerProjectPerModel" in json.dumps(refused.value.details)
+
+
 def test_the_canned_answer_is_one_whole_and_in_parts() -> None:
     with running_emulator("--rest_port=0", "--answers=canned") as emulator:
         vendor = client("developer", emulator.rest_address)

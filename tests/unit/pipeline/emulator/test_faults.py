@@ -75,3 +75,8 @@ def test_every_fault_has_a_variety_to_choose_a_form_by() -> None:
     drawn = [mix.draw(str(i)) for i in range(60)]
     assert all(isinstance(fault, Fault) for fault in drawn)
     assert {fault.variety % 3 for fault in drawn if fault} == {0, 1, 2}
+
+
+def test_a_quota_of_the_day_is_a_fault_for_itself():
+    assert parse_faults("day_quota:1") == (("day_quota", 1.0),)
+    assert "day_quota" not in dict(parse_faults("all:0.5,odd:0.5"))

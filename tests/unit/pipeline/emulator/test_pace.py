@@ -46,6 +46,25 @@ def test_the_advised_wait_is_right_also_after_the_limit_was_lowered(
         assert limit.admit(times[-1] + retry) is None
 
 
+@given(arrivals, st.lists(st.integers(1, 9), min_size=80, max_size=80), st.integers(1, 12))
+def test_a_limit_in_units_is_kept_as_exactly(times: list[float], units: list[int], per_minute: int) -> None:
+    limit = MinuteLimit(per_minute)
+    accepted: list[tuple[float, int]] = []
+    for now, wanted in zip(times, units, strict=False):
+        within = sum(taken for moment, taken in accepted if now - moment < 60)
+        retry = limit.admit(now, wanted)
+        assert (retry is None) == (within + wanted <= per_minute)
+        if retry is None:
+            accepted.append((now, wanted))
+        elif retry == math.inf:
+            assert wanted > per_minute
+        else:
+            later = now + retry
+            assert sum(taken for moment, taken in accepted if later - moment < 60) + wanted <= per_minute
+            earlier = later - 0.002
+            assert sum(taken for moment, taken in accepted if earlier - moment < 60) + wanted > per_minute
+
+
 def test_no_limit_accepts_and_zero_refuses_for_good() -> None:
     limit = MinuteLimit(None)
     assert [limit.admit(0.0) for _ in range(1000)] == [None] * 1000
