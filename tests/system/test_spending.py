@@ -44,7 +44,7 @@ def test_a_budget_of_tokens_is_passed_by_at_most_what_was_in_flight_and_what_is_
     with running_emulator(*emulator, faults) as running:
         flags = [*flags_for(tmp_path, running.rest_address), f"--prices={prices}"]
         ledger = f"--ledger=sqlite:///{tmp_path}/ledger.sqlite"
-        printed = run(*flags, f"--output={out}", ledger, "--max_tokens=1200").stdout
+        printed = run(*flags, f"--output={out}", ledger, "--max_tokens=600").stdout
         told = [json.loads(line) for line in log.read_text().splitlines()]
         again = tmp_path / "again"
         run(*flags, f"--output={again}", ledger, "--max_searches=1", "--max_in_flight=1")
@@ -52,16 +52,16 @@ def test_a_budget_of_tokens_is_passed_by_at_most_what_was_in_flight_and_what_is_
     taken = [line.get("tokens", 0) for line in told]
     (budget,) = first["budgets"].values()
     assert first["balanced"]
-    assert budget == {"limit": 1200, "spent": sum(taken), "passed_by": sum(taken) - 1200}
+    assert budget == {"limit": 600, "spent": sum(taken), "passed_by": sum(taken) - 600}
     # When the limit was reached, the last calls that arrived were out.
     assert 0 <= budget["passed_by"] < sum(sorted(taken)[-IN_FLIGHT:])
-    assert f"--max_tokens=1200: {sum(taken):,} spent, passed by {budget['passed_by']:,}" in printed
+    assert f"--max_tokens=600: {sum(taken):,} spent, passed by {budget['passed_by']:,}" in printed
     usage = first["usage"]
     assert usage["total"] == sum(taken) == usage["by_model"][MODEL]["total"]
     assert usage["unreported_calls"] == 0
     assert first["failures_by_code"]["NOT_ATTEMPTED"] > 0
     assert REFUSED & first["failures_by_code"].keys()
-    assert first["retries_by_code"].keys() == {"UNAVAILABLE", "EMPTY_ANSWER"}
+    assert first["retries_by_code"]["EMPTY_ANSWER"] > 0
     cost = first["cost"]["by_model"][MODEL]
     assert cost == usage["prompt"] + usage["tool"] + 2 * usage["searches"]
     second = summary(again)
