@@ -18,6 +18,8 @@ from groundrows.transforms.generate.calling import shared
 
 TERMINAL_SECONDS = 0.5
 LOG_SECONDS = 10.0
+# How long a run that was stopped may take to count its source for the last sentence.
+COUNTING_SECONDS = 3.0
 # Rates are averages over the last seconds, so that the estimated time left follows a changed limit.
 RATE_SECONDS = 15.0
 
@@ -144,7 +146,7 @@ def _print(count: Callable[[], int] | None, stream: TextIO, stop: threading.Even
     total: list[int] | None = None
     while not stop.wait(LOG_SECONDS):
         if total is None:  # counting starts late, so that a short run needs none
-            total = _counted(count)
+            total = _counting(count)[0]
         known = total[0] if total else None
         print(meter.line(time.monotonic(), snapshot(before), known), file=stream, flush=True)
 
@@ -157,7 +159,7 @@ def _redraw(count: Callable[[], int] | None, stream: TextIO, stop: threading.Eve
     from rich.table import Table
     from rich.text import Text
 
-    total = _counted(count)
+    total, _ = _counting(count)
     meter = Meter(time.monotonic())
     # `Live` moves what other code prints above the display.
     with Live(console=Console(file=stream), auto_refresh=False, transient=True) as live:
@@ -170,14 +172,22 @@ def _redraw(count: Callable[[], int] | None, stream: TextIO, stop: threading.Eve
             live.update(view, refresh=True)
 
 
-def _counted(count: Callable[[], int] | None) -> list[int]:
-    """Start to count; return a list that holds the total as soon as it is known."""
+def counted(count: Callable[[], int]) -> int | None:
+    """Return the number of records in a source; None when that can't be found out in a few seconds."""
+    total, thread = _counting(count)
+    thread.join(COUNTING_SECONDS)
+    return total[0] if total else None
+
+
+def _counting(count: Callable[[], int] | None) -> tuple[list[int], threading.Thread]:
+    """Start to count; return a list that will hold the total, and the thread that counts."""
     total: list[int] = []
-    if count is not None:
-        threading.Thread(target=_count, args=(count, total), daemon=True).start()
-    return total
 
+    def run() -> None:
+        with suppress(Exception):
+            if count is not None:
+                total.append(count())
 
-def _count(count: Callable[[], int], total: list[int]) -> None:
-    with suppress(Exception):
-        total.append(count())
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return total, thread

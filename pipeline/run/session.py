@@ -42,6 +42,7 @@ from groundrows.pipeline.sinks import files as sinks
 from groundrows.pipeline.sources.seam import Source
 from groundrows.pipeline.storage import output, worker_directory
 from groundrows.schemas.errors import UsageError
+from groundrows.transforms.counters import TALLY
 from groundrows.transforms.generate.calling import shared
 from groundrows.transforms.generate.settings import CallSettings
 
@@ -183,11 +184,12 @@ def _execute(run: Intended, settings: RunSettings) -> Any:
     tune_interpreter()
     shown = nullcontext() if run.options.quiet else progress.shown(lambda: _count(settings.source))
     tracebacks = bool(os.environ.get("GROUNDROWS_TRACEBACK"))
+    left_out = TALLY.left_out
     several = nullcontext() if run.processes == 1 else worker_processes.watched(show_tracebacks=tracebacks)
     with (
         shown,
         tracebacks_hidden(),
-        stopping.stopped_first(shared.stop_calling, lambda: _stopped(settings.calls)),
+        stopping.stopped_first(shared.stop_calling, lambda: _stopped(settings, left_out)),
         several,
     ):
         result = run.pipeline.run()
@@ -195,12 +197,24 @@ def _execute(run: Intended, settings: RunSettings) -> Any:
     return result
 
 
-def _stopped(calls: CallSettings) -> str:
-    """Return the sentence for a run that a signal has stopped."""
+def _stopped(settings: RunSettings, left_out_before: int) -> str:
+    """Return the sentence for a run that a signal has stopped.
+
+    Args:
+        settings: The run's.
+        left_out_before: Number of records that the process left out before this run.
+    """
+    calls = settings.calls
     stored = shared.stored(calls.method)
     if stored is None:  # the run had not begun, or other processes do the work
         return stopping.SENTENCE
-    return stopping.NOTHING_STORED if calls.ledger == "none" else stopping.STORED.format(stored=stored)
+    if calls.ledger == "none":
+        return stopping.NOTHING_STORED
+    records = progress.counted(lambda: _count(settings.source)) if settings.source.bounded else None
+    if records is None:
+        return stopping.STORED.format(stored=stored)
+    left = max(0, records - shared.answered(calls.method) - (TALLY.left_out - left_out_before))
+    return stopping.STORED_OF.format(stored=stored, left=left, records=records)
 
 
 def _count(source: Source) -> int:

@@ -19,6 +19,10 @@ STORED = (
     "Stopped with {stored:,} new answers stored; the same command run again asks only what has no stored "
     "answer yet."
 )
+STORED_OF = (
+    "Stopped with {stored:,} new answers stored; the same command run again asks only what has no stored "
+    "answer yet, at most {left:,} of {records:,} records."
+)
 NOTHING_STORED = (
     "Stopped; there is no ledger that stores answers, so the same command run again asks them all."
 )

@@ -327,7 +327,8 @@ def test_a_run_that_is_stopped_waits_for_what_is_out_and_is_taken_up(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, signum: signal.Signals, flags: list[str]
 ) -> None:
     count = 3 * IN_FLIGHT
-    archive = write_lines(tmp_path / "a.jsonl", [{"question": f"What is {n}?"} for n in range(count)])
+    questions = [{"question": f"What is {n}?"} for n in range(count)]
+    archive = write_lines(tmp_path / "a.jsonl", [b"{", *questions, questions[0]])
     log, out = tmp_path / "calls.jsonl", tmp_path / "out"
     with running_emulator("--port=0", "--answers=canned", "--latency=2", f"--call_log={log}") as server:
         always = [f"--endpoint={server.address}", f"--input={archive}", f"--output={out}"]
@@ -338,7 +339,13 @@ def test_a_run_that_is_stopped_waits_for_what_is_out_and_is_taken_up(
         asked = prompts_of(log)
         assert IN_FLIGHT < len(asked) <= 2 * IN_FLIGHT
         assert (process.returncode, said[0]) == (1, "")
-        stopped = stopping.STORED.format(stored=len(asked))
+        told = re.search(r"at most (\d+) of (\d+) records", said[1])
+        assert told is not None, said[1]
+        left, records = map(int, told.groups())
+        # The broken record is looked at again, and the repetition too unless it was reached.
+        assert records == count + 2
+        assert count - len(asked) + 1 <= left <= count - len(asked) + 2
+        stopped = stopping.STORED_OF.format(stored=len(asked), left=left, records=records)
         assert is_one_sentence(stopped)
         assert re.fullmatch(f"{WAITING}\n{re.escape(stopped)}\n", said[1])
         assert list(out.glob("*/*.avro")) == []
@@ -347,12 +354,12 @@ def test_a_run_that_is_stopped_waits_for_what_is_out_and_is_taken_up(
 
         resumed = Groundrows(capsys, "--service=emulator")("run", *always)
         assert resumed.code == 0
-    told = f"{len(asked)} answers came from the ledger, where an earlier run stored them"
-    assert told in resumed.out.splitlines()
+    from_ledger = f"{len(asked)} answers came from the ledger, where an earlier run stored them"
+    assert from_ledger in resumed.out.splitlines()
     run = run_json(out)
     assert run["from_ledger"] == len(asked)
     assert (run["run_id"], run["answered"], run["balanced"]) == (run_id, count, True)
-    assert (run["calls"], run["failed"]) == (count - len(asked), 0)
+    assert (run["calls"], run["failed"], run["duplicates"]) == (count - len(asked), 1, 1)
     # Nothing was asked twice.
     assert sorted(prompts_of(log)) == sorted(f"What is {n}?" for n in range(count))
 

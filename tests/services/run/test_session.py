@@ -82,6 +82,7 @@ def test_a_run(groundrows: Groundrows, archive: Path, tmp_path: Path, call_log: 
     ]
     assert sorted(path.name for path in (tmp_path / "out" / ".groundrows").iterdir()) == [
         "ledger.sqlite",
+        "ledger.sqlite-rows",
         "lock",
     ]
 

@@ -77,6 +77,7 @@ class Engine:
         done: Questions that have an outcome, for a display of progress.
         failed: Those of them that failed.
         is_wanted: Whether a question of this origin is still this process's to ask; by default each is.
+        answered: Questions that had an answer, in calls or before, even where nobody waited for it any more.
         stored: Answers that this engine has put into the ledger.
 
     Raises:
@@ -118,6 +119,7 @@ class Engine:
         self._unchecked = 0
         self._counting = threading.Lock()
         self.done = 0
+        self.answered = 0
         self.stored = 0
         self.failed = 0
         self._loop = asyncio.new_event_loop()
@@ -301,8 +303,9 @@ class Engine:
         self._deliver(basket, job.ticket, outcome)
 
     def _deliver(self, basket: Basket, ticket: Any, outcome: Outcome) -> None:
-        # Beam's threads and the loop's may lose a count to each other; these two are for display.
+        # Beam's threads and the loop's may lose a count to each other; these are for display.
         self.done += 1
+        self.answered += outcome.failure is None
         self.failed += outcome.failure is not None
         basket.put(ticket, outcome)
 
@@ -347,6 +350,7 @@ class Engine:
             failure = failed(job.question, len(job.answers), internal_error(error))
             outcome = outcome_of(job, job.answers, failure, (), 0, fare)
         if self._ending:
+            self.answered += outcome.failure is None
             return  # whoever waited for it has been interrupted, and must not go on without answers
         if outcome.failure is not None and self.settings.release_failed:
             await self._release(job.question)

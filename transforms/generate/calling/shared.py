@@ -77,6 +77,11 @@ def stored(method: Method) -> int | None:
     return sum(ended) if ended else None
 
 
+def answered(method: Method) -> int:
+    """Questions that engines of this method had an answer to when `stop_calling` ended them."""
+    return sum(engine.answered for engine in _stopped if engine.settings.method == method)
+
+
 def halt_calling(reason: str) -> None:
     """Let no engine of this process call any more, and turn away what waits; see `Engine.halt_calling`."""
     for engine in running():
