@@ -157,7 +157,7 @@ def test_a_replay_that_finds_nothing_leaves_the_directory_as_it_was(
     result = groundrows("replay", *flags)
     assert (result.code, result.err) == (0, "")
     assert "11 failures found, 0 of them replayed; left out: 11 not asked for" in result.out
-    assert f"{first} is as it was" in result.out
+    assert f"{first} and its run.json are unchanged" in result.out
     after = files_below(first)
     assert {name for name in after if before.get(name) != after[name]} <= {".groundrows/ledger.sqlite"}
     assert set(after) == set(before)
