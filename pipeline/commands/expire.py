@@ -11,7 +11,7 @@ from groundrows.pipeline.expire.directory import Removed
 from groundrows.pipeline.expire.directory import expire as remove
 from groundrows.pipeline.expire.rows import KINDS
 from groundrows.pipeline.options.expire import parse_expire
-from groundrows.pipeline.run.preflight import check_storage
+from groundrows.pipeline.storage.credentials import check_storage
 from groundrows.schemas.errors import LedgerError, UsageError
 
 _SHOWN = {

@@ -15,7 +15,7 @@ from groundrows.pipeline.export.sheet import Sheet, queried
 from groundrows.pipeline.export.tables import filtered, load, load_failed
 from groundrows.pipeline.options.export import ExportOptions, parse_export
 from groundrows.pipeline.query.run import find_run, opened
-from groundrows.pipeline.run.preflight import check_storage
+from groundrows.pipeline.storage.credentials import check_storage
 from groundrows.pipeline.storage.whole import check_output, writing_output, written_whole
 from groundrows.schemas.errors import UsageError
 

@@ -9,10 +9,10 @@ from contextlib import closing
 from datetime import datetime
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
 from fastavro import parse_schema
 
 from groundrows.pipeline.options.ledger import LedgerOptions, parse_ledger
+from groundrows.pipeline.storage import file_systems
 from groundrows.pipeline.storage.files import read_json
 from groundrows.pipeline.storage.output import ledger_in
 from groundrows.pipeline.storage.row_formats.known import FORMATS
@@ -118,7 +118,7 @@ def export(ledger: Ledger, path: str) -> int:
         UsageError: The file is there already, or can't be written.
         LedgerError: The ledger can't be read to its end; the file does not appear.
     """
-    if FileSystems.exists(path):
+    if file_systems.exists(path):
         raise UsageError(f"--export={path} is there already: name another file, or remove it first.")
     count = 0
     try:

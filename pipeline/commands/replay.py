@@ -15,6 +15,7 @@ from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.sources.archive_source import Archives
 from groundrows.pipeline.sources.archives import Archive
 from groundrows.pipeline.sources.failed import FailedRecords, FailureFilter
+from groundrows.pipeline.storage.credentials import check_storage
 from groundrows.pipeline.storage.files import make_directory
 from groundrows.pipeline.storage.output import STAGING, Output, finished_files, ledger_in
 from groundrows.pipeline.storage.uris import is_remote
@@ -31,7 +32,7 @@ def replay(argv: list[str]) -> int:
     options = parse_replay(argv)
     directories = _distinct(options.failures)
     # Before anything is looked up there.
-    preflight.check_storage((*directories, options.run.output))
+    check_storage((*directories, options.run.output))
     _check_not_overwritten(options, directories)
     # What there is to replay is settled before the output is touched, which may be the same directory.
     failed = FailedRecords(

@@ -11,7 +11,7 @@ from groundrows.pipeline.query.run import find_run, opened
 from groundrows.pipeline.report.document import page
 from groundrows.pipeline.report.gather import gather
 from groundrows.pipeline.report.read import narrow
-from groundrows.pipeline.run.preflight import check_storage
+from groundrows.pipeline.storage.credentials import check_storage
 from groundrows.pipeline.storage.whole import check_output, write_whole, writing_output
 
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from os.path import isdir
 
-from apache_beam.io.filesystems import FileSystems
-
 from groundrows.pipeline.expire.found import UNREADABLE, find
 from groundrows.pipeline.expire.ledgers import Expired, expire_ledger, ledgers_of, opened
 from groundrows.pipeline.expire.rows import CLEARED, expire_file
+from groundrows.pipeline.storage import file_systems
 from groundrows.pipeline.storage.files import check_name, remove_directory
 from groundrows.pipeline.storage.output import STAGING, is_under_way, ledger_in, locked
 from groundrows.pipeline.storage.row_files import columns_of, readable_rows, row_files
@@ -92,7 +91,7 @@ def _taken(directory: str) -> Iterator[None]:
 
 
 def _within(directory: str, *names: str) -> str:
-    return str(FileSystems.join(directory, *names))
+    return str(file_systems.join(directory, *names))
 
 
 def _half(directory: str) -> str:

@@ -12,11 +12,8 @@ from typing import Any
 
 import duckdb
 import polars as pl
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-from google.api_core.exceptions import GoogleAPIError
-from google.auth.exceptions import GoogleAuthError
 
+from groundrows.pipeline.storage import file_systems
 from groundrows.pipeline.storage.files import cause_of, check_name, read_json
 from groundrows.pipeline.storage.output import UNDER_WAY
 from groundrows.pipeline.storage.row_files import UNREADABLE, RowFile, row_files
@@ -70,11 +67,11 @@ def find_run(directory: str, folder: str) -> Run:
         raise UsageError(f"{said}: name the --output of a run.")
     try:
         check_name(directory)
-        found = {table: row_files(str(FileSystems.join(directory, table))) for table in TABLES}
+        found = {table: row_files(str(file_systems.join(directory, table))) for table in TABLES}
         summary = _summary(directory)
-        stopped = summary is None and FileSystems.exists(FileSystems.join(directory, UNDER_WAY))
+        stopped = summary is None and file_systems.exists(file_systems.join(directory, UNDER_WAY))
         files = {table: tuple(_local(path, folder) for path in paths) for table, paths in found.items()}
-    except (OSError, ValueError, GoogleAPIError, GoogleAuthError) as error:
+    except file_systems.errors() as error:
         raise UsageError(
             f"The directory {directory} can't be read: {reason_of(cause_of(error))}; see to that."
         ) from None
@@ -84,7 +81,7 @@ def find_run(directory: str, folder: str) -> Run:
 
 
 def _summary(directory: str) -> dict[str, Any] | None:
-    path = FileSystems.join(directory, RUN)
+    path = file_systems.join(directory, RUN)
     try:
         return read_json(path)
     except (ValueError, RecursionError) as error:
@@ -109,7 +106,7 @@ def _local(path: str, folder: str) -> RowsFile:
         os.symlink(os.path.abspath(path), copy)
         return RowsFile(path, copy)
     with (
-        FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as source,
+        file_systems.opened(path) as source,
         open(copy, "wb") as out,
     ):
         shutil.copyfileobj(source, out, 1 << 20)

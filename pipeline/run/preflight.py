@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -20,6 +20,7 @@ from groundrows.pipeline.run.runner import is_dataflow, is_direct
 from groundrows.pipeline.sinks.failures_topic import check_topic
 from groundrows.pipeline.sources.messages import topic_of
 from groundrows.pipeline.storage import output, worker_directory
+from groundrows.pipeline.storage.credentials import check_storage, need_credentials
 from groundrows.pipeline.storage.uris import on_cloud_storage, without_password
 from groundrows.schemas.errors import LedgerError, NoLedgerError, SetupError, UsageError
 from groundrows.schemas.service import GEMINI
@@ -43,26 +44,6 @@ def check(run: Intended) -> None:
 
 
 # -- credentials and paths
-
-
-def need_credentials() -> None:
-    """Raise `UsageError` when there are no credentials for Google Cloud."""
-    import google.auth
-    import google.auth.exceptions
-
-    try:
-        google.auth.default()
-    except google.auth.exceptions.GoogleAuthError:
-        raise UsageError(
-            "No credentials for Google Cloud were found: run `gcloud auth application-default login`, or "
-            "name a key file in GOOGLE_APPLICATION_CREDENTIALS."
-        ) from None
-
-
-def check_storage(paths: Iterable[str]) -> None:
-    """Refuse paths on Cloud Storage when there are no credentials. Beam would search for them for minutes."""
-    if any(map(on_cloud_storage, paths)) and "STORAGE_EMULATOR_HOST" not in os.environ:
-        need_credentials()
 
 
 def check_paths(run: Intended) -> None:

@@ -17,9 +17,7 @@ import shutil
 from contextlib import suppress
 from typing import Any
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-
+from groundrows.pipeline.storage import file_systems
 from groundrows.pipeline.storage.uris import is_remote
 
 
@@ -47,13 +45,13 @@ def remove_directory(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):
-            FileSystems.delete([path.rstrip("/") + "/"])
+            file_systems.delete_remote(path.rstrip("/") + "/")
 
 
 def move(source: str, target: str) -> None:
     """Move a file to its final name."""
     if is_remote(source):
-        FileSystems.rename([source], [target])
+        file_systems.rename_remote(source, target)
     else:
         os.rename(source, target)
 
@@ -63,13 +61,13 @@ def delete(path: str) -> None:
     if not is_remote(path):
         with suppress(FileNotFoundError):
             os.remove(path)
-    elif FileSystems.exists(path):
-        FileSystems.delete([path])
+    elif file_systems.exists(path):
+        file_systems.delete_remote(path)
 
 
 def open_for_writing(path: str) -> Any:
     """Open a file for writing. Beam does not compress it, whatever its suffix is."""
-    return FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    return file_systems.created(path)
 
 
 def read_json(path: str) -> dict[str, Any] | None:
@@ -78,9 +76,9 @@ def read_json(path: str) -> dict[str, Any] | None:
     Raises:
         ValueError: The file does not hold a JSON object.
     """
-    if not FileSystems.exists(path):
+    if not file_systems.exists(path):
         return None
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+    with file_systems.opened(path) as file:
         value = json.loads(file.read())
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds no JSON object")

@@ -21,11 +21,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-from google.api_core.exceptions import GoogleAPIError
-from google.auth.exceptions import GoogleAuthError
-
-from groundrows.pipeline.storage import summaries
+from groundrows.pipeline.storage import file_systems, summaries
 from groundrows.pipeline.storage.files import (
     cause_of,
     check_name,
@@ -78,7 +74,7 @@ class Output:
 
     def private(self, *names: str) -> str:
         """Return a path below the directory of internal files."""
-        return str(FileSystems.join(self.path, PRIVATE, *names))
+        return str(file_systems.join(self.path, PRIVATE, *names))
 
     @property
     def scratch(self) -> str:
@@ -89,7 +85,7 @@ class Output:
 
     def table(self, table: str) -> str:
         """Return a table's directory."""
-        return str(FileSystems.join(self.path, table))
+        return str(file_systems.join(self.path, table))
 
     def table_files(self, table: str) -> list[str]:
         """Return a table's files that have their final names."""
@@ -184,7 +180,7 @@ def errors_named(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, ValueError, GoogleAPIError, GoogleAuthError) as error:
+    except file_systems.errors() as error:
         raise UsageError(
             f"--output={path} can't be used: {reason_of(cause_of(error))}; name another directory."
         ) from error
@@ -275,7 +271,7 @@ def _stopped(path: str, *, or_none: bool = False) -> Output | None:
         UsageError: The mark that it left is damaged, and `or_none` is false.
     """
     try:
-        said = read_json(FileSystems.join(path, UNDER_WAY))
+        said = read_json(file_systems.join(path, UNDER_WAY))
         return None if said is None else _taken_up(path, said)
     except (ValueError, KeyError, TypeError, AttributeError):
         if or_none:
@@ -301,8 +297,8 @@ def _taken_up(path: str, said: dict[str, Any]) -> Output:
 
 def _there(path: str, files: Iterable[str]) -> tuple[str, ...]:
     """Return the full paths of files, without those that somebody has removed."""
-    names = [str(FileSystems.join(path, *file.split("/"))) for file in files]
-    return tuple(name for name in names if FileSystems.exists(name))
+    names = [str(file_systems.join(path, *file.split("/"))) for file in files]
+    return tuple(name for name in names if file_systems.exists(name))
 
 
 def _within(file: str) -> str:
@@ -312,12 +308,12 @@ def _within(file: str) -> str:
 
 def is_finished(path: str) -> bool:
     """Whether a directory holds a finished run."""
-    return bool(FileSystems.exists(FileSystems.join(path, RUN)))
+    return bool(file_systems.exists(file_systems.join(path, RUN)))
 
 
 def is_under_way(path: str) -> bool:
     """Whether a run has started in a directory and has not finished."""
-    return bool(FileSystems.exists(FileSystems.join(path, UNDER_WAY)))
+    return bool(file_systems.exists(file_systems.join(path, UNDER_WAY)))
 
 
 def finished_files(path: str, table: str) -> list[str] | None:
@@ -326,7 +322,7 @@ def finished_files(path: str, table: str) -> list[str] | None:
     While a run with `--append` is in progress or stopped, these are the files that it found.
     """
     if is_finished(path):
-        return row_files(FileSystems.join(path, table))
+        return row_files(file_systems.join(path, table))
     stopped = _stopped(path)
     return stopped.kept(table) if stopped is not None and stopped.found_files else None
 
@@ -346,7 +342,7 @@ def finish(output: Output, summary: dict[str, Any], *, again: bool = False) -> N
     """
     remove_staging(output)
     summaries.write(output.path, output.run_id, summary, again=again)
-    delete(FileSystems.join(output.path, UNDER_WAY))
+    delete(file_systems.join(output.path, UNDER_WAY))
 
 
 def halt(output: Output) -> None:
@@ -385,7 +381,7 @@ def finish_unchanged(output: Output) -> bool:
     if not summaries.put_back(output.path):
         return False
     remove_staging(output)
-    delete(FileSystems.join(output.path, UNDER_WAY))
+    delete(file_systems.join(output.path, UNDER_WAY))
     return True
 
 
@@ -396,7 +392,7 @@ def remove_staging(output: Output) -> None:
 
 
 def _all_row_files(path: str) -> list[str]:
-    return [file for table in TABLES for file in row_files(FileSystems.join(path, table))]
+    return [file for table in TABLES for file in row_files(file_systems.join(path, table))]
 
 
 def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
@@ -404,7 +400,7 @@ def _write_json(output: Output, name: str, value: dict[str, Any]) -> None:
     # A path may hold bytes that are not valid UTF-8; they are written as escapes.
     text = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     # The unfinished file is in the directory of internal files, so that no reader lists it.
-    write_whole(FileSystems.join(output.path, name), text + b"\n", output.private(f"half{name}"))
+    write_whole(file_systems.join(output.path, name), text + b"\n", output.private(f"half{name}"))
 
 
 @contextmanager

@@ -7,9 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-
+from groundrows.pipeline.storage import file_systems
 from groundrows.pipeline.storage.files import open_for_writing
 from groundrows.pipeline.storage.row_formats.known import FORMATS, format_of
 from groundrows.pipeline.storage.uris import is_remote
@@ -54,8 +52,8 @@ def row_files(directory: str) -> list[str]:
     """Return the row files in a directory, of every format, sorted. Empty when there is no directory."""
     suffixes = tuple(each.suffix for each in FORMATS.values())
     if is_remote(directory):
-        patterns = [FileSystems.join(directory, f"*{suffix}") for suffix in suffixes]
-        return sorted(file.path for found in FileSystems.match(patterns) for file in found.metadata_list)
+        patterns = [file_systems.join(directory, f"*{suffix}") for suffix in suffixes]
+        return sorted(file_systems.remote_files(*patterns))
     if not os.path.isdir(directory):
         return []
     paths = [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(suffixes)]
@@ -83,7 +81,7 @@ def read_rows(path: str, columns: Mapping[str, Any] | None = None) -> Iterator[d
 
 
 def _opened(path: str) -> Any:
-    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    return file_systems.opened(path)
 
 
 def rewrite_rows(path: str, rows: Iterable[Mapping[str, Any]], table: str, half: str) -> None:

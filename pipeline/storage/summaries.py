@@ -12,9 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-
+from groundrows.pipeline.storage import file_systems
 from groundrows.pipeline.storage.files import delete, make_directory, read_json, remove_directory
 from groundrows.pipeline.storage.uris import is_remote
 from groundrows.pipeline.storage.whole import write_whole
@@ -36,7 +34,7 @@ def set_aside(path: str) -> None:
     if text is None:
         return
     run_id = _run_id(text)
-    if run_id is not None and not FileSystems.exists(_of_run(path, run_id)):
+    if run_id is not None and not file_systems.exists(_of_run(path, run_id)):
         _write_run(path, run_id, text)
     make_directory(_name(path, PRIVATE))
     _write(path, _name(path, PRIVATE, EARLIER), text)
@@ -71,7 +69,7 @@ def write(path: str, run_id: str, summary: Mapping[str, Any], *, again: bool = F
     # A path may hold bytes that are not valid UTF-8; they are written as escapes.
     text = json.dumps(summary, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
     name, count = run_id, 1
-    while again and FileSystems.exists(_of_run(path, name)):
+    while again and file_systems.exists(_of_run(path, name)):
         count += 1
         name = f"{run_id}.{count}"
     _write_run(path, name, text)
@@ -92,7 +90,7 @@ def put_back(path: str) -> bool:
 def count(path: str) -> int:
     """Return the number of summaries under `runs/`."""
     if is_remote(path):
-        return len(FileSystems.match([_name(path, RUNS, "*.json")])[0].metadata_list)
+        return len(file_systems.remote_files(_name(path, RUNS, "*.json")))
     directory = _name(path, RUNS)
     names = os.listdir(directory) if os.path.isdir(directory) else []
     return sum(name.endswith(".json") for name in names)
@@ -102,7 +100,7 @@ def every(path: str) -> Iterator[dict[str, Any]]:
     """What each finished run said of itself, the last one's also as `run.json`; damaged ones are left out."""
     pattern = _name(path, RUNS, "*.json")
     if is_remote(path):
-        runs = [file.path for file in FileSystems.match([pattern])[0].metadata_list]
+        runs = file_systems.remote_files(pattern)
     else:
         directory = _name(path, RUNS)
         names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
@@ -117,7 +115,7 @@ def every(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _name(path: str, *names: str) -> str:
-    return str(FileSystems.join(path, *names))
+    return str(file_systems.join(path, *names))
 
 
 def _of_run(path: str, run_id: str) -> str:
@@ -135,9 +133,9 @@ def _write(path: str, name: str, text: bytes) -> None:
 
 
 def _read(name: str) -> bytes | None:
-    if not FileSystems.exists(name):
+    if not file_systems.exists(name):
         return None
-    with FileSystems.open(name, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+    with file_systems.opened(name) as file:
         text: bytes = file.read()
         return text
 

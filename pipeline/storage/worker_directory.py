@@ -15,9 +15,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
-from groundrows.pipeline.storage import output, summaries
+from groundrows.pipeline.storage import file_systems, output, summaries
 from groundrows.pipeline.storage.files import (
     check_name,
     make_directory,
@@ -86,8 +84,8 @@ def renew(where: Output) -> None:
 
 def _new_or_continued(path: str, *, append: bool, row_format: str | None) -> Output:
     check_name(path)
-    rows = tuple(file for table in TABLES for file in row_files(FileSystems.join(path, table)))
-    if FileSystems.exists(FileSystems.join(path, output.UNDER_WAY)):
+    rows = tuple(file for table in TABLES for file in row_files(file_systems.join(path, table)))
+    if file_systems.exists(file_systems.join(path, output.UNDER_WAY)):
         raise UsageError(
             f"--output={path} holds a stopped run over archives: run its command again to finish it, or name "
             "another directory."
@@ -110,7 +108,7 @@ def _mark(path: str) -> dict[str, Any] | None:
     Raises:
         ValueError: The mark is damaged.
     """
-    name = str(FileSystems.join(path, summaries.PRIVATE, MARK))
+    name = str(file_systems.join(path, summaries.PRIVATE, MARK))
     try:
         mark = read_json(name)
         if mark is not None:
@@ -123,7 +121,7 @@ def _mark(path: str) -> dict[str, Any] | None:
 
 
 def _write_mark(where: Output) -> None:
-    if FileSystems.exists(where.private(MARK)):
+    if file_systems.exists(where.private(MARK)):
         return
     text = json.dumps({"run_id": where.run_id, "started_at": where.started_at.isoformat()})
     write_whole(where.private(MARK), text.encode(), where.private(f"half.{MARK}"))

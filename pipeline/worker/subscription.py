@@ -20,8 +20,8 @@ from google.api_core.retry import Retry
 from google.cloud.pubsub_v1 import SubscriberClient
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
-from groundrows.pipeline.run import preflight
 from groundrows.pipeline.sources.messages import record_of
+from groundrows.pipeline.storage.credentials import need_credentials
 from groundrows.schemas.errors import PullError, SubscriptionError, UsageError
 from groundrows.schemas.record import Record
 from groundrows.schemas.wording import one_line
@@ -70,7 +70,7 @@ class Subscription:
 
     def __init__(self, name: str, id_attribute: str | None = None) -> None:
         if "PUBSUB_EMULATOR_HOST" not in os.environ:
-            preflight.need_credentials()
+            need_credentials()
         self.name = name
         self._id_attribute = id_attribute
         self._client: Any = _client()

@@ -4,6 +4,8 @@ import math
 import os
 import re
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 from datetime import timedelta
 from io import BytesIO
@@ -319,3 +321,19 @@ def test_a_directory_with_an_odd_name(here, tmp_path):
     text = (here / "odd name's.html").read_text()
     assert "<b>\\" not in text
     assert "[1] &lt;b&gt;\\udcff {x}" in text
+
+
+# Each takes longer to import than a small report takes in all.
+LOADED = """
+import sys
+from groundrows.pipeline.cli import main
+assert main(["report", sys.argv[1]]) == 0
+print(*sorted({"apache_beam", "google.auth", "google.api_core", "grpc"} & set(sys.modules)))
+"""
+
+
+def test_a_report_of_a_local_directory_loads_no_beam(here, tmp_path):
+    directory = write_run(tmp_path / "run", ROWS, calls=4)
+    command = [sys.executable, "-c", LOADED, str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1:] == [""]
