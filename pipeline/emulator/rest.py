@@ -83,7 +83,7 @@ class RestServer:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         arrived = asyncio.get_running_loop().time()
-        found = (api.call_of(request.path, request.query) for api in self._apis)
+        found = (api.call_of(request.path, request.query, request.headers) for api in self._apis)
         call = next(filter(None, found), None)
         if call is None or request.method != "POST":
             return _error(_NO_METHOD)

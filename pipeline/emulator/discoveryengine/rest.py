@@ -40,7 +40,7 @@ class RestPaths:
     def __init__(self, *, canned: bool) -> None:
         self._response_json = cache(response_json) if canned else response_json
 
-    def call_of(self, path: str, query: Mapping[str, str]) -> RestCall | None:
+    def call_of(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> RestCall | None:
         """The call that a POST to a path is; None when the path is none of the API's."""
         match = _PATH.fullmatch(path)
         if match is None:

@@ -180,7 +180,9 @@ def _usage(
     usage: dict[str, Any] = {name: count for name, count in counts.items() if count}
     usage["totalTokenCount"] = sum(counts.values())
     if origin.agent_platform:
-        usage["trafficType"] = "ON_DEMAND"
+        usage["trafficType"] = origin.traffic_type
+    elif "serviceTier" in request:
+        usage["serviceTier"] = request["serviceTier"]
     return usage
 
 

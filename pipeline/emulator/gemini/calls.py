@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from groundrows.pipeline.emulator.calls import Received, Refusal, RestCall, Transport, refuse
+from groundrows.schemas.gemini.generation import THROUGHPUT_HEADER, TRAFFIC_HEADER
 from groundrows.schemas.names import camel
 
 MethodName = Literal["generateContent", "streamGenerateContent"]
@@ -30,14 +31,25 @@ class Origin:
         version: The API's version.
         model: The model that is asked.
         agent_platform: Whether the path is one of the Agent Platform's.
+        throughput: The header by which the Agent Platform is told whether to use bought throughput.
+        sharing: The header that says what of the shared throughput to use.
     """
 
     method: MethodName
     version: str
     model: str
     agent_platform: bool
+    throughput: str = ""
+    sharing: str = ""
     transport: Transport = "rest"
     api: ClassVar[str] = "gemini"
+
+    @property
+    def traffic_type(self) -> str:
+        """What the call is served from, as the answer's usage says it."""
+        if self.throughput == "dedicated":
+            return "PROVISIONED_THROUGHPUT"
+        return f"ON_DEMAND_{self.sharing.upper()}" if self.sharing else "ON_DEMAND"
 
     @property
     def streams(self) -> bool:
@@ -53,7 +65,7 @@ class Origin:
 class RestPaths:
     """What the API knows of REST."""
 
-    def call_of(self, path: str, query: Mapping[str, str]) -> RestCall | None:
+    def call_of(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> RestCall | None:
         """The call that a POST to a path is; None when the path is none of the API's."""
         match = _PATH.fullmatch(path)
         if match is None:
@@ -63,6 +75,8 @@ class RestPaths:
             version=match["agent"] or match["developer"],
             model=match["one"] or match["other"],
             agent_platform=match["agent"] is not None,
+            throughput=headers.get(THROUGHPUT_HEADER, ""),
+            sharing=headers.get(TRAFFIC_HEADER, ""),
         )
         is_sse = origin.streams and query.get("alt") == "sse"
         return RestCall(origin, read=partial(read_body), write=bytes, is_sse=is_sse)

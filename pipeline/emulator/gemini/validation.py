@@ -8,6 +8,7 @@ from typing import Any
 
 from groundrows.pipeline.emulator.calls import Violation
 from groundrows.pipeline.emulator.gemini.calls import Origin
+from groundrows.schemas.gemini.generation import THROUGHPUT_HEADER, TRAFFIC_HEADER
 
 _BODY = frozenset(
     {"contents", "systemInstruction", "generationConfig", "tools", "toolConfig", "safetySettings"}
@@ -37,6 +38,12 @@ def _violations(origin: Origin, request: dict[str, Any]) -> Iterator[Violation]:
     for name in request:
         if name not in known:
             yield "", f"Unknown name {json.dumps(name[:80])}: there is no such field."
+    if origin.throughput not in ("", "dedicated", "shared"):
+        yield THROUGHPUT_HEADER, "Must be dedicated or shared."
+    if origin.sharing not in ("", "priority", "flex"):
+        yield TRAFFIC_HEADER, "Must be priority or flex."
+    if request.get("serviceTier", "standard") not in ("standard", "priority", "flex"):
+        yield "service_tier", "Must be standard, priority or flex."
     contents = request.get("contents")
     if not isinstance(contents, list) or not contents:
         yield "contents", "Must hold at least one content."

@@ -176,6 +176,59 @@ def test_a_model_of_old_scores_chunks(emulator: EmulatorProcess) -> None:
         assert len(support.confidence_scores) == len(support.grounding_chunk_indices or ())
 
 
+BOUGHT: list[dict[str, Any]] = [
+    {"generation_spec": {"provisioned_throughput_setting": setting}}
+    for setting in ("PROVISIONED_THROUGHPUT_ONLY", "PAY_AS_YOU_GO_ONLY")
+]
+TRAFFIC: dict[str, list[tuple[dict[str, Any], str | None]]] = {
+    "agent": [
+        ({}, "ON_DEMAND"),
+        (BOUGHT[0], "PROVISIONED_THROUGHPUT"),
+        (BOUGHT[1], "ON_DEMAND"),
+        ({"gemini": {"traffic": "flex"}}, "ON_DEMAND_FLEX"),
+        ({"gemini": {"traffic": "priority"}}, "ON_DEMAND_PRIORITY"),
+    ],
+    "developer": [({}, None), ({"gemini": {"traffic": "flex"}}, "flex")],
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_traffic_that_a_row_tells_is_what_its_record_asked_for(
+    emulator: EmulatorProcess, tmp_path: Path, place: str
+) -> None:
+    records = [
+        {"id": str(number), "question": PROMPT, **fields} for number, (fields, _) in enumerate(TRAFFIC[place])
+    ]
+    run(
+        "--service=gemini",
+        f"--model={MODEL}",
+        f"--endpoint={emulator.rest_address}",
+        *LOCATION[place],
+        f"--input={write_lines(tmp_path / 'q.jsonl', records)}",
+        f"--output={tmp_path / 'out'}",
+        "--quiet",
+    )
+    told = {row["question_id"]: row["traffic_type"] for row in rows(tmp_path / "out", "answers")}
+    assert told == {str(number): traffic for number, (_, traffic) in enumerate(TRAFFIC[place])}
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ({"X-Vertex-AI-LLM-Request-Type": "bought"}, "Must be dedicated or shared."),
+        ({"X-Vertex-AI-LLM-Shared-Request-Type": "slow"}, "Must be priority or flex."),
+    ],
+)
+def test_a_header_that_says_nothing_known_is_refused(
+    emulator: EmulatorProcess, headers: dict[str, str], says: str
+) -> None:
+    path = f"/v1/{AGENT}/publishers/google/models/m:generateContent"
+    body = {"contents": [{"parts": [{"text": "x"}]}]}
+    answer = requests.post(f"http://{emulator.rest_address}{path}", json=body, headers=headers, timeout=20)
+    assert answer.status_code == 400
+    assert says in answer.json()["error"]["message"]
+
+
 def test_candidates_are_as_many_as_asked_for_whatever_the_words(emulator: EmulatorProcess) -> None:
     vendor = client("agent", emulator.rest_address)
     plain = vendor.models.generate_content(model=MODEL, contents="Which candidate won?", config=SEARCH)
