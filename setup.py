@@ -16,7 +16,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    # groundrows/ links to pipeline, transforms, schemas and templates: one name for all of it.
+    # groundrows/ links to pipeline, transforms, schemas and templates: all is installed under one name.
     packages=find_packages(include=["groundrows*"]),
     package_data={
         "groundrows": ["py.typed"],

@@ -1,13 +1,13 @@
 """Groundrows: questions in, grounded rows out.
 
-This is the whole library. Import from here; what lies below may move.
+This is the public library. Import from here only: the modules below may move.
 
     import groundrows as gr
 
     record -> gr.ParseQuestions -> gr.GenerateAnswers -> gr.FlattenAnswers -> rows
                                                       -> gr.CheckAnswers -> gr.FlattenChecks -> rows
 
-A name is loaded when it is first used, so that `import groundrows` needs no Beam.
+A name is imported when it is first used, so that `import groundrows` does not import Beam.
 """
 
 from __future__ import annotations

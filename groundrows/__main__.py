@@ -1,4 +1,4 @@
-"""`python -m groundrows` is `groundrows`."""
+"""Makes `python -m groundrows` the same as the program `groundrows`."""
 
 import sys
 

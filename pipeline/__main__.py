@@ -1,4 +1,4 @@
-"""`python -m pipeline` is `groundrows run`."""
+"""Makes `python -m pipeline` the same as `groundrows run`."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""What a cloud needs: the Flex Templates, and the views over the tables."""
+"""Files for Google Cloud: the Flex Templates, and the SQL views over the tables."""

@@ -1,4 +1,4 @@
-"""What the template launcher starts."""
+"""The program that Dataflow's template launcher starts."""
 
 import sys
 

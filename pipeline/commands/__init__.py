@@ -1,7 +1,7 @@
-"""The commands of `groundrows`, each with its parser and what runs it; the work is in a file each.
+"""The commands of `groundrows`. Each has its own file in this folder.
 
-The table holds names of functions and loads them when they are first called: help needs no Beam and comes at
-once without it.
+`COMMANDS` holds the names of the functions, which are imported when they are called. So help appears at once:
+it does not import Beam.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Command:
     """One command.
 
     Attributes:
-        summary: What it does, for the list of commands.
-        parser: Makes the parser of its flags, from which its help, its completion and the reference come.
-        run: Runs it on its arguments; returns the exit code.
+        summary: A description for the list of commands.
+        parser: Makes the parser of its flags. The help, the completion and the reference use it.
+        run: Runs the command with its arguments; returns the exit code.
         has_own_handlers: Whether it handles signals, errors and `--help` itself.
     """
 
@@ -33,11 +33,11 @@ class Command:
 
 
 def _late(where: str, extra: str | None = None) -> Callable[..., Any]:
-    """A function that imports the function it stands for when it is called.
+    """Return a function that imports another function when it is called, and calls it.
 
     Args:
-        where: `MODULE:FUNCTION`, the module below `groundrows.pipeline`.
-        extra: The extra of the package that brings what the module imports, if one does.
+        where: `MODULE:FUNCTION`; the module is below `groundrows.pipeline`.
+        extra: The extra of the package that installs the module's dependencies, if there is one.
     """
     module, _, name = where.partition(":")
 
@@ -48,7 +48,7 @@ def _late(where: str, extra: str | None = None) -> Callable[..., Any]:
             if extra is None:
                 raise
             raise UsageError(
-                f"This command needs the package {missing.name}: install groundrows[{extra}], which has it."
+                f"This command needs the package {missing.name}: install groundrows[{extra}]."
             ) from None
         return function(*arguments)
 
@@ -62,17 +62,17 @@ COMMANDS: dict[str, Command] = {
         _late("commands.run:run"),
     ),
     "plan": Command(
-        "read an archive without calling anything, and show what a run would do, take and cost",
+        "read an archive, make no call, and estimate the calls, time and cost of a run",
         _late("options.plan:plan_parser"),
         _late("commands.plan:plan"),
     ),
     "replay": Command(
-        "ask again what failed in earlier runs",
+        "ask the records again that failed in earlier runs",
         _late("options.replay:replay_parser"),
         _late("commands.replay:replay"),
     ),
     "report": Command(
-        "show a run's answers, claims and health on one page",
+        "show a run's figures, failures and most doubtful answers on one page",
         _late("options.report:report_parser"),
         _late("commands.report:report", extra="report"),
     ),
@@ -97,13 +97,13 @@ COMMANDS: dict[str, Command] = {
         _late("commands.expire:expire"),
     ),
     "emulator": Command(
-        "serve the Grounded Generation API on this machine, for trying out and for tests",
+        "serve an emulated API on this machine, to try things out and for tests",
         _late("commands.emulator:emulator_parser"),
         _late("commands.emulator:emulator"),
         has_own_handlers=True,
     ),
     "completion": Command(
-        "print the script by which bash, zsh or tcsh complete commands and flags",
+        "print a script that lets bash, zsh or tcsh complete commands and flags",
         _late("commands.completion:completion_parser"),
         _late("commands.completion:completion"),
     ),

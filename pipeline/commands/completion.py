@@ -1,4 +1,4 @@
-"""`groundrows completion SHELL`: prints what makes the shell complete commands and flags."""
+"""`groundrows completion SHELL`: prints a script that lets a shell complete commands and flags."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ example:
   source <(groundrows completion bash)
 """
 
-# Bash takes a flag, its = and its value for three words, which the generated function does not expect. Where
-# that function knows nothing, bash completes file names.
+# Bash splits --flag=value into three words, which the generated function does not expect. This wrapper joins
+# them. When the function has no suggestion, bash completes file names.
 _BASH = """
 _groundrows() {
   local -a words=()
@@ -41,7 +41,7 @@ def completion_parser() -> FlagParser:
     """The parser of the command's argument."""
     parser = FlagParser(
         prog="groundrows completion",
-        description="Print the script by which a shell completes commands and flags.",
+        description="Print a script that lets a shell complete commands and flags.",
         epilog=EXAMPLE,
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell that you use")
@@ -49,14 +49,14 @@ def completion_parser() -> FlagParser:
 
 
 def completion(argv: Sequence[str]) -> int:
-    """Run the command; returns the exit code.
+    """Run the command; return the exit code.
 
     Raises:
-        UsageError: The shell is none of `SHELLS`.
+        UsageError: The shell is not one of `SHELLS`.
     """
     if len(argv) != 1 or argv[0] not in SHELLS:
         raise UsageError(
-            f"Which shell is it? Write `groundrows completion SHELL`, one of {', '.join(SHELLS)}."
+            f"The shell is missing: write `groundrows completion SHELL` with one of {', '.join(SHELLS)}."
         )
     import shtab
 
@@ -67,10 +67,10 @@ def completion(argv: Sequence[str]) -> int:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """One parser of every command and flag."""
+    """Make one parser of all commands and flags."""
     parser = argparse.ArgumentParser(prog="groundrows")
     commands = parser.add_subparsers()
     for name, command in COMMANDS.items():
-        # Without a help text shtab takes a command for a hidden one.
+        # shtab hides a command without a help text.
         commands.add_parser(name, help=command.summary, parents=[command.parser()], add_help=False)
     return parser

@@ -1,4 +1,4 @@
-"""`groundrows emulator`: the Grounded Generation API on this machine."""
+"""`groundrows emulator`: serves an emulated API on this machine."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from groundrows.pipeline.emulator.options import add_flags
 
 
 def emulator_parser() -> argparse.ArgumentParser:
-    """A parser of the emulator's flags, for completion; the emulator parses and checks them itself."""
+    """Make a parser of the emulator's flags for completion. The emulator parses its flags itself."""
     parser = argparse.ArgumentParser(prog="groundrows emulator", allow_abbrev=False)
     add_flags(parser)
     return parser
 
 
 def emulator(argv: list[str]) -> int:
-    """Run the command until a signal stops it; returns the exit code."""
+    """Run the command until a signal stops it; return the exit code."""
     return main(argv)

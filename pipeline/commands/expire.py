@@ -1,4 +1,4 @@
-"""`groundrows expire`: what Google Search found goes from old answers, and they stay."""
+"""`groundrows expire`: removes what Google Search found from old answers. The answers themselves stay."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def expire(argv: Sequence[str]) -> int:
 
 
 def told(directory: str, before: datetime, removed: Removed) -> dict[str, Any]:
-    """What `--json` prints: by table how many rows changed and what was removed; by ledger the responses."""
+    """Return what `--json` prints: the changed rows of each table and responses of each ledger."""
     return {
         "directory": directory,
         "before": before.isoformat(),
@@ -58,7 +58,7 @@ def told(directory: str, before: datetime, removed: Removed) -> dict[str, Any]:
 
 
 def for_people(said: dict[str, Any]) -> str:
-    """What was removed, as a few lines."""
+    """Say in a few lines what was removed."""
     lines = [
         f"Removed what Google Search found from answers of before {said['before']} in {said['directory']}:"
     ]

@@ -1,4 +1,4 @@
-"""`groundrows export`: a run's rows as a file for spreadsheets and other programs."""
+"""`groundrows export`: writes a run's rows as a file for spreadsheets and other programs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def export(argv: Sequence[str]) -> int:
-    """Run the command; returns the exit code.
+    """Run the command; return the exit code.
 
     Raises:
-        UsageError: Something is wrong with the flags, a run's files can't be read, or the file not written.
+        UsageError: A flag is wrong, a file of the run can't be read, or the new file can't be written.
     """
     options = parse_export(argv)
     check_storage([options.directory, options.file])
@@ -59,4 +59,4 @@ def _write(options: ExportOptions, sheet: Sheet) -> int:
             return WRITERS[options.format](sheet, file)
         except duckdb.Error as error:
             said = " ".join(str(error).split())
-            raise UsageError(f"The rows can't be taken out: {said}.") from None
+            raise UsageError(f"The rows can't be exported: {said}.") from None

@@ -1,4 +1,4 @@
-"""`groundrows ledger`: what a ledger holds, and all of it as one Avro file."""
+"""`groundrows ledger`: shows what a ledger (the store of responses) holds, or exports it as an Avro file."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ SCHEMA: Any = parse_schema(
         "type": "record",
         "name": "ledger",
         "namespace": "groundrows",
-        "doc": "A row per response that the ledger holds.",
+        "doc": "One row for each response in the ledger.",
         "fields": [
-            {"name": "question_id", "type": "string", "doc": "Whose response it is."},
-            {"name": "turn_index", "type": "int", "doc": "Which turn it answers, counted from 0."},
+            {"name": "question_id", "type": "string", "doc": "The ID of the question."},
+            {"name": "turn_index", "type": "int", "doc": "The turn that it answers, counted from 0."},
             {
                 "name": "model_id",
                 "type": ["null", "string"],
-                "doc": "The model the request named; null when it left the choice to the service.",
+                "doc": "The model that the request named; null when it named none.",
             },
-            {"name": "asked_at", "type": _TIME, "doc": "When the successful call left."},
+            {"name": "asked_at", "type": _TIME, "doc": "When the successful call started."},
             {"name": "answered_at", "type": _TIME, "doc": "When its response was complete."},
             {"name": "latency_ms", "type": "double", "doc": "Milliseconds of the successful call alone."},
-            {"name": "attempts", "type": "int", "doc": "Calls made for it, the successful one included."},
+            {"name": "attempts", "type": "int", "doc": "Number of calls, the successful one included."},
             {
                 "name": "response_json",
                 "type": ["null", "string"],
-                "doc": "The response in the API's JSON form; null when it does not decode.",
+                "doc": "The response in the API's JSON form; null when it can't be decoded.",
             },
-            {"name": "response", "type": "bytes", "doc": "The response as received, a protobuf message."},
+            {"name": "response", "type": "bytes", "doc": "The response as it was received."},
         ],
     }
 )
@@ -75,7 +75,7 @@ def ledger(argv: Sequence[str]) -> int:
 
 
 def uri_of(named: str) -> str:
-    """The URI of the ledger that a person named: by its URI, its path, or the directory of its run.
+    """Return the URI of the ledger that the user named by its URI, its path, or its run's directory.
 
     Raises:
         UsageError: There is no such ledger.
@@ -87,20 +87,20 @@ def uri_of(named: str) -> str:
     if os.path.isfile(named):
         return f"sqlite://{os.path.abspath(named)}"
     raise UsageError(
-        f"The name {without_password(named)} is no ledger's: write sqlite:///PATH or redis://HOST:PORT/DB, "
-        "or name the --output of a run on this machine."
+        f"{without_password(named)} does not name a ledger: write sqlite:///PATH or redis://HOST:PORT/DB, or "
+        "name the --output of a run on this machine."
     )
 
 
 def _of_run(directory: str) -> str:
-    """The URI of the ledger of the last run in a local directory."""
+    """Return the URI of the ledger that the last run in a local directory used."""
     try:
         flags = (read_json(os.path.join(directory, RUN)) or {}).get("flags") or {}
         given = flags.get("ledger")
     except (ValueError, AttributeError, OSError):
         given = None
     if given == "none":
-        raise UsageError(f"The run in {directory} kept no ledger (--ledger=none): there is nothing to show.")
+        raise UsageError(f"The run in {directory} had no ledger (--ledger=none): name another run.")
     if isinstance(given, str) and "***" in given:
         raise UsageError(f"The ledger of the run in {directory} has a password: give it as --ledger=URI.")
     uri = given or ledger_in(directory) or ""
@@ -112,14 +112,14 @@ def _of_run(directory: str) -> str:
 
 
 def export(ledger: Ledger, path: str) -> int:
-    """Write every entry to an Avro file, which appears when it is whole; returns how many there are.
+    """Write every entry to an Avro file, which appears when it is complete; return the number of entries.
 
     Raises:
-        UsageError: The file is there already, or can't be written.
-        LedgerError: The ledger can't be read to its end; the file does not appear.
+        UsageError: The file exists already, or can't be written.
+        LedgerError: The ledger can't be read to its end. The file does not appear then.
     """
     if file_systems.exists(path):
-        raise UsageError(f"--export={path} is there already: name another file, or remove it first.")
+        raise UsageError(f"--export={path} exists already: name another file, or remove it first.")
     count = 0
     try:
         with written_whole(path) as file:
@@ -161,7 +161,7 @@ def _say_exported(count: int, options: LedgerOptions) -> None:
 
 
 def what_it_holds(models: Sequence[ModelSummary], uri: str) -> dict[str, Any]:
-    """What `--json` prints. Times are of the asking, ISO 8601 in UTC; sizes are bytes as stored."""
+    """Return what `--json` prints. Times say when a call started (ISO 8601, UTC); sizes are stored bytes."""
     return {
         "ledger": without_password(uri),
         "entries": sum(model.entries for model in models),
@@ -186,7 +186,7 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 def for_people(found: dict[str, Any]) -> str:
-    """What a ledger holds, as a few lines."""
+    """Say in a few lines what a ledger holds."""
     lines = [f"{found['ledger']} holds {_line(found)}"]
     lines += [f"  {model['model_id'] or '(the service chose)'}: {_line(model)}" for model in found["models"]]
     return "\n".join(lines)

@@ -1,6 +1,6 @@
-"""`groundrows plan`: what a run would do, take and cost. It calls nothing and leaves nothing behind.
+"""`groundrows plan`: estimates the calls, time and cost of a run. It makes no call and leaves no files.
 
-What was seen before is noted in a SQLite file that goes with the command, so that memory stays bounded.
+The records that were seen are noted in a temporary SQLite file, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _ledger_uri(options: RunOptions) -> str | None:
 
 
 def _answered(options: RunOptions, path: str) -> AnsweredTurns | None:
-    """The turns that a run would find answered in its output."""
+    """Return the turns that the run's output has answers for, or None."""
     if not options.output or options.overwrite:
         return None
     if is_finished(options.output) and not options.append:
@@ -117,10 +117,10 @@ def _call_settings(options: RunOptions) -> CallSettings:
 
 
 def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
-    """What `--json` prints: the survey's figures, and time and cost of the calls that the budget allows.
+    """Return what `--json` prints: the survey's figures, and time and cost of the calls in the budget.
 
-    A budget is spent on calls and checks as they come. That it is spent on calls first is supposed here: in
-    number and price it makes no difference.
+    A run spends its budget on calls and checks in the order in which they come. Here it is assumed that calls
+    come first, which makes no difference to their total number and price.
     """
     run = options.run
     budget = survey.calls + survey.checks if run.max_requests is None else run.max_requests
@@ -174,7 +174,7 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
 
 
 def latency_of(options: PlanOptions) -> tuple[float, str]:
-    """How long a call takes on average, in seconds, and how that is known: `given`, `emulator` or `assumed`.
+    """Return a call's average duration in seconds, and its origin: `given`, `emulator` or `assumed`.
 
     Raises:
         UsageError: The flags for the emulator that the run would start are wrong.
@@ -188,10 +188,10 @@ def latency_of(options: PlanOptions) -> tuple[float, str]:
 
 
 def emulator_latency(flags: Sequence[str]) -> float:
-    """How long a call to an emulator with these flags takes on average, in seconds.
+    """Return the average duration, in seconds, of a call to an emulator with these flags.
 
     Raises:
-        UsageError: It would not start with them.
+        UsageError: The emulator refuses the flags.
     """
     parser = FlagParser(prog="groundrows emulator", add_help=False)
     add_flags(parser)
@@ -204,10 +204,10 @@ def emulator_latency(flags: Sequence[str]) -> float:
 def _time(
     calls: int, most_calls: int, checks: int, run: RunOptions, latency: float
 ) -> tuple[float, str | None]:
-    """How long calls and checks take at least, in seconds, and what makes it so long, if anything does.
+    """Return the least time that calls and checks take, in seconds, and what limits them, if anything does.
 
-    They go on beside each other, each with a limit and a window of its own; only an answer's own check waits
-    for it.
+    Calls and checks run at the same time, each with its own rate limit and its own number of calls in flight.
+    Only the check of an answer waits for that answer.
     """
     if not calls and not checks:
         return 0.0, None
@@ -232,13 +232,13 @@ def _cost(calls: int, tokens: float, options: PlanOptions) -> float | None:
 
 
 def as_json(found: Mapping[str, Any]) -> str:
-    """The plan as JSON of several lines, in which nothing can give a terminal orders."""
+    """Return the plan as indented JSON without control characters."""
     text = json.dumps(found, indent=2, ensure_ascii=False)
     return escaped(text, lambda character: json.dumps(character)[1:-1], kept="\n")
 
 
 def for_people(found: Mapping[str, Any]) -> str:
-    """The plan as a few lines."""
+    """Return the plan as a few lines of text."""
     lines = [
         f"{found['records']:,} records read = {found['questions']:,} questions to ask"
         f" + {found['invalid']:,} invalid + {found['duplicates']:,} duplicates"
@@ -252,32 +252,32 @@ def for_people(found: Mapping[str, Any]) -> str:
             f" {cut(example['message'])}"
         )
     if len(reasons) > REASONS_SHOWN:
-        lines.append(f"            and {len(reasons) - REASONS_SHOWN} more reasons: --json lists all")
+        lines.append(f"            and {len(reasons) - REASONS_SHOWN} more reasons; --json lists all")
     lines.append(
         f"turns: {found['turns']:,}, of which the ledger holds {found['turns_in_ledger']:,}{_shared(found)}"
     )
     lines.append(f"calls: {found['calls']:,}, retries not counted{_budget(found)}")
     if found["checks"]:
         lines.append(
-            f"checks: up to {found['checks']:,} more calls, supposing that an answer has one candidate; time"
-            " and cost are reckoned with all of them"
+            f"checks: up to {found['checks']:,} more calls, if each answer has one candidate; time and cost"
+            " include all of them"
         )
     if found["calls"]:
         lines += [
-            f"text: {found['characters']:,} characters, about {found['estimated_tokens']:,} tokens (reckoned"
-            f" as characters / {CHARACTERS_PER_TOKEN}; requests only: answers, also where a later turn"
-            " repeats them or is checked, are not counted)",
+            f"text: {found['characters']:,} characters, about {found['estimated_tokens']:,} tokens (estimated"
+            f" as characters / {CHARACTERS_PER_TOKEN}; requests only, without the answers that later turns"
+            " and checks repeat)",
             f"largest request: {found['largest_request']['bytes']:,} bytes, of"
             f" {shown(found['largest_request']['origin'])}",
         ]
     if found["limited_by"] is None and found["calls"] + found["checks"]:
-        lines.append("time: no more than the program itself needs, since the emulator answers at once")
+        lines.append("time: only what the program itself needs, because the emulator answers at once")
     elif found["limited_by"] is not None:
         lines.append(
             f"time: at least {coarse_duration(math.ceil(found['seconds']))}, limited by {_limit(found)}"
         )
     if found["cost"] is not None:
-        lines.append(f"cost: {found['cost']:,.2f}, by the prices given")
+        lines.append(f"cost: {found['cost']:,.2f}, at the given prices")
     if found.get("prompts"):
         lines.append("the first prompts:")
         for first, *later in found["prompts"]:
@@ -294,18 +294,18 @@ def _budget(found: Mapping[str, Any]) -> str:
     if allowed == found["calls"] + found["checks"]:
         return ""
     counted = ", checks included" if found["checks"] else ""
-    return f"; --max_requests allows {allowed:,}{counted}, for which time and cost are reckoned"
+    return f"; --max_requests allows {allowed:,}{counted}, and time and cost are for these"
 
 
 _HOW_KNOWN = {
     "given": " (--expected_latency_seconds)",
-    "emulator": ", as the emulator's flags say",
-    "assumed": ", which is assumed: --expected_latency_seconds says otherwise",
+    "emulator": ", from the emulator's flags",
+    "assumed": ", an assumption that --expected_latency_seconds changes",
 }
 
 
 def _limit(found: Mapping[str, Any]) -> str:
-    latency = f"{found['expected_latency_seconds']:.3g} s a call{_HOW_KNOWN[found['latency_from']]}"
+    latency = f"{found['expected_latency_seconds']:.3g} s per call{_HOW_KNOWN[found['latency_from']]}"
     if found["limited_by"] == "rate":
         return f"the rate of {found['requests_per_minute']:g} calls a minute"
     if found["limited_by"] == "check_rate":
@@ -314,4 +314,4 @@ def _limit(found: Mapping[str, Any]) -> str:
         return f"{found['max_in_flight']} calls in flight at {latency}"
     if found["limited_by"] == "checks_in_flight":
         return f"{found['max_in_flight']} checks in flight at {latency}"
-    return f"what the longest conversation waits for, at {latency}"
+    return f"the turns of the longest conversation, one after another, at {latency}"

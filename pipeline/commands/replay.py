@@ -1,4 +1,4 @@
-"""`groundrows replay`: what failed in earlier runs goes through the same graph again."""
+"""`groundrows replay`: asks the records again that failed in earlier runs, with the graph of a run."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def replay(argv: list[str]) -> int:
     started = time.monotonic()
     options = parse_replay(argv)
     directories = _distinct(options.failures)
-    # Before anything is looked up there.
+    # Checked first, because the next lines look for files there.
     check_storage((*directories, options.run.output))
     _check_not_overwritten(options, directories)
-    # What there is to replay is settled before the output is touched, which may be the same directory.
+    # The failures are read before the output is changed, because both may be the same directory.
     failed = FailedRecords(
         _files(directories, "failures"),
         _files(directories, "answers"),
@@ -71,8 +71,8 @@ def _check_not_overwritten(options: ReplayOptions, directories: Sequence[str]) -
     same = [each for each in directories if _absolute(each) == _absolute(options.run.output)]
     if same and not options.run.append:
         raise UsageError(
-            f"--output={options.run.output} holds the failures that are to be replayed: give --append to add "
-            "to it, or name another directory."
+            f"--output={options.run.output} holds the failures to replay: give --append to add to it, or "
+            "name another directory."
         )
 
 
@@ -82,15 +82,15 @@ def _files(directories: Sequence[str], table: str) -> list[str]:
         found = finished_files(directory, table)
         if found is None:
             raise UsageError(
-                f"--failures={directory} holds no finished run: name the --output of one; a run that was "
-                "stopped is taken up by its own command."
+                f"--failures={directory} holds no finished run: name the --output of one, or finish a "
+                "stopped run by running its command again."
             )
         files += found
     return files
 
 
 def _ledger(directories: Sequence[str]) -> str | None:
-    """The ledger of the first of these runs that has one: what it holds need not be paid for again."""
+    """Return the ledger of the first run that has one. Its answers need not be paid for again."""
     for directory in directories:
         uri = ledger_in(directory)
         if uri is not None and os.path.exists(uri.removeprefix("sqlite://")):

@@ -1,4 +1,4 @@
-"""`groundrows report`: read a run, and write one web page about it."""
+"""`groundrows report`: reads a run, and writes one web page about it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from groundrows.pipeline.storage.whole import check_output, write_whole, writing
 
 
 def report(argv: Sequence[str]) -> int:
-    """Run the command; returns the exit code.
+    """Run the command; return the exit code.
 
     Raises:
-        UsageError: Something is wrong with the flags, a run's files can't be read, or the page not written.
+        UsageError: A flag is wrong, a file of the run can't be read, or the page can't be written.
     """
     options = parse_report(argv)
     check_storage([options.directory, options.earlier or "", options.page])
@@ -32,17 +32,17 @@ def report(argv: Sequence[str]) -> int:
             narrow(db, earlier, "earlier", folder)
         text = page(gather(db, options, run, earlier))
     size = write(options.page, text)
-    print(f"{options.page}: {size / 1e6:.1f} MB, to be opened in any browser")
+    print(f"{options.page}: {size / 1e6:.1f} MB; open it in any browser")
     return 0
 
 
 def write(path: str, text: str) -> int:
-    """Write the page, which appears when it is whole, as objects on `gs://` do; returns its size in bytes.
+    """Write the page, which appears only when it is complete; return its size in bytes.
 
     Raises:
         UsageError: It can't be written.
     """
-    data = text.encode("utf-8", "backslashreplace")  # a directory's name may hold bytes that are no UTF-8
+    data = text.encode("utf-8", "backslashreplace")  # a directory's name may not be valid UTF-8
     with writing_output(path):
         write_whole(path, data)
     return len(data)

@@ -13,13 +13,13 @@ from groundrows.pipeline.run.saying import say
 
 
 def run(argv: list[str]) -> int:
-    """Run the command; returns the exit code.
+    """Run the command; return the exit code.
 
-    Questions in files are asked until the last one has an outcome. Questions from Pub/Sub are asked by a
-    worker in this process, or by a job on another runner, which is only submitted here.
+    For questions in files, the command waits until each has an outcome. Questions from Pub/Sub are answered
+    by a worker in this process, or by a job on another runner. The command only submits such a job.
 
     Raises:
-        UsageError: Something is wrong with the flags; nothing was called.
+        UsageError: Something is wrong with the flags; no call was made.
     """
     started = time.monotonic()
     options = parse_run(argv)
@@ -31,5 +31,5 @@ def run(argv: list[str]) -> int:
         return run_worker(options, started)
     session.submit(options)
     if not options.quiet:
-        say(f"The job is submitted and runs until it is drained. Its rows go to {options.output}.")
+        say(f"The job is submitted, and runs until you drain it. It writes its rows to {options.output}.")
     return 0

@@ -1,4 +1,4 @@
-"""`groundrows sql`: the statements that make the views over a run's tables."""
+"""`groundrows sql`: prints the SQL statements that create the views over a run's tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def sql(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code.
 
     Raises:
-        UsageError: The dataset's name is none.
+        UsageError: The dataset's name is not valid.
     """
     print("\n".join(views(parse_sql(argv).bigquery_dataset).values()), end="")
     return 0

@@ -1,1 +1,1 @@
-"""What a cloud needs: Flex Templates, their launcher, and the reference pages."""
+"""Makes the Dataflow Flex Templates and their launcher, and the reference pages of the documentation."""

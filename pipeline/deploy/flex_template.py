@@ -1,4 +1,4 @@
-"""The two Flex Templates, derived from the flags: their metadata, and the commands that build and run them.
+"""Makes the metadata of the two Dataflow Flex Templates from the flags, and the commands that build them.
 
 `python -m groundrows.pipeline.deploy.flex_template` prints the commands; `--write` renews `templates/*.json`.
 """
@@ -34,14 +34,14 @@ _NUMBERS = {int: r"[0-9]+", float: r"[0-9]+(\.[0-9]+)?"}
 
 
 def metadata(kind: Kind) -> dict[str, Any]:
-    """A template's metadata file, as Dataflow reads it: every flag of `groundrows run` that it takes."""
+    """Return a template's metadata for Dataflow, with the flags of `groundrows run` that it has."""
     name, description = _DESCRIPTIONS[kind]
     stream = kind == "stream"
     return {
         "name": name,
         "description": description,
         "streaming": stream,
-        # Rows are written at least once either way; the views take doubles out.
+        # With this mode, a row may be written twice. The views show each row once.
         "supportsAtLeastOnce": stream,
         "supportsExactlyOnce": stream,
         **({"defaultStreamingMode": "AT_LEAST_ONCE"} if stream else {}),
@@ -82,15 +82,15 @@ def _parameter(flag: Flag, template: Parameter) -> dict[str, Any]:
 
 
 def rendered(kind: Kind) -> str:
-    """The metadata file's text."""
+    """Return the text of the metadata file."""
     return json.dumps(metadata(kind), indent=2, ensure_ascii=False) + "\n"
 
 
 def commands(project: str, region: str, bucket: str) -> str:
-    """The shell commands that build the image and both templates, and start a job of each."""
+    """Return the shell commands that build the image and both templates, and start a job of each."""
     image = f"{region}-docker.pkg.dev/{project}/groundrows/groundrows:0.1.0"
     lines = [
-        "# The image, once a version; it serves the launcher and the workers.",
+        "# Build the image once per version. The launcher and the workers use it.",
         f"gcloud artifacts repositories create groundrows --project={project} --location={region}"
         " --repository-format=docker",
         f"docker build --file=templates/Dockerfile --tag={image} .",

@@ -1,7 +1,6 @@
-"""A Flex Template's launcher: a job's parameters into the flags of `groundrows run`, and the job submitted.
+"""The launcher of a Flex Template: turns a job's parameters into flags of `groundrows run`, and submits it.
 
-The launcher's container waits for this program to end before the job counts as launched, so it returns as
-soon as the job is submitted.
+The job counts as launched when this program ends, so it ends as soon as the job is submitted.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from groundrows.schemas.wording import one_line
 
 
 def flags_of(parameters: Iterable[str]) -> list[str]:
-    """The flags that a template's parameters stand for.
+    """Return the flags for a template's parameters.
 
-    A template says `--overwrite=true` where a command line says `--overwrite`, and cannot say a flag twice:
-    several question templates come as one text, each on a line of its own. It always asks the real service.
+    A template writes a switch as `--overwrite=true`. It can't repeat a parameter, so several question
+    templates are lines of one text. It always calls the real service.
     """
     known = {flag.name: flag for flag in run_flags()}
     flags = ["--service=discoveryengine"]
@@ -31,7 +30,7 @@ def flags_of(parameters: Iterable[str]) -> list[str]:
         elif given and flag is not None and flag.repeated:
             flags += [f"{name}={line}" for line in value.splitlines() if line.strip()]
         elif given and flag is not None and not value:
-            continue  # a field that was left empty
+            continue  # the form's field was left empty
         else:
             flags.append(parameter)
     return flags
@@ -44,7 +43,7 @@ def _switch(name: str, value: str) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Submit the job that the parameters describe; returns the exit code."""
+    """Submit the job that the parameters describe; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     from groundrows.pipeline.options.run import parse_run
     from groundrows.pipeline.run.session import submit

@@ -1,6 +1,6 @@
-"""The reference pages, derived from the flags and the `.avsc` files: `docs/flags.md` and `docs/tables.md`.
+"""Makes the reference pages `docs/flags.md` and `docs/tables.md` from the flags and the `.avsc` files.
 
-`python -m groundrows.pipeline.deploy.reference` renews them. A test compares them with what is committed.
+`python -m groundrows.pipeline.deploy.reference` renews them. A test compares them with the committed pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def flags_page() -> str:
-    """Every flag of every command, those of a run first and the others' own after them."""
+    """Return the page of all flags: first those of `run`, then the flags of other commands."""
     lines = [
         "# Flags",
         "",
@@ -38,20 +38,20 @@ def flags_page() -> str:
             lines += ["", f"# `{parser.prog}`", "", " ".join((parser.description or "").split())]
             if len(own) < len(parser.flags):
                 whole = len(parser.flags) - len(own) == len(of_run)
-                left_out = "" if whole else ", but for those about its source"
+                left_out = "" if whole else " except those about its source"
                 lines += ["", f"It takes the flags of a run{left_out}, and these:"]
         lines += ["", *_tables_of(own)]
     return "\n".join(lines) + "\n"
 
 
 def whole_set_of_flags() -> set[str]:
-    """The names of all flags: ours, whatever the command, and Beam's."""
+    """Return the names of all flags: those of all our commands, and Beam's."""
     parsers = [*(command.parser() for command in COMMANDS.values()), beam_parser("")]
     return {name for parser in parsers for action in parser._actions for name in action.option_strings}
 
 
 def _tables_of(flags: Sequence[Flag]) -> list[str]:
-    """A table for each heading that the flags stand under."""
+    """Return a table for each group of flags."""
     lines: list[str] = []
     for group in dict.fromkeys(flag.group for flag in flags):
         lines += [""] if lines else []
@@ -80,11 +80,11 @@ def _default(flag: Flag) -> str:
 
 
 def tables_page() -> str:
-    """Every table and column, with what its schema says of it."""
+    """Return the page of all tables and columns, with the descriptions from their schemas."""
     lines = [
         "# Tables",
         "",
-        "Each is a directory of Avro files below `--output`, and a table below `--bigquery_dataset`.",
+        "Each is a directory of Avro files in `--output`, and a BigQuery table in `--bigquery_dataset`.",
     ]
     for table in TABLES:
         schema = TABLES[table].schema
@@ -104,7 +104,7 @@ def _columns(schema: Mapping[str, Any], path: str) -> list[str]:
 
 
 def _records(kind: Any, path: str) -> list[tuple[Mapping[str, Any], str]]:
-    """The records that a type holds, each with the path of its fields."""
+    """Return the records within a type, each with the path of its fields."""
     if isinstance(kind, list):
         return [found for branch in kind for found in _records(branch, path)]
     if not isinstance(kind, dict):

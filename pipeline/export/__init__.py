@@ -1,4 +1,4 @@
-"""A run's rows as files for spreadsheets and other programs.
+"""Exports a run's rows as files for spreadsheets and other programs.
 
-`sheet.py` says what is exported, and `files/` has a module for each kind of file.
+`sheet.py` declares what is exported. `files/` has a module for each file format.
 """

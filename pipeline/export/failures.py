@@ -1,7 +1,8 @@
-"""What has failed and was not made good since, as records that go back in once they are mended.
+"""Exports failed records that no later run answered, so that a person can correct and ask them again.
 
-A row is the record itself, its fields as columns, and beside them why it failed and where it is from. A run
-leaves these columns out again (`schemas.failed_fields`): the mended file is an archive like any other.
+A row holds the record's fields as columns, and further columns that say why it failed and where it comes
+from. A run ignores these further columns (`schemas.failed_fields`), so it can read the corrected file like
+any other archive.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from groundrows.schemas.failed_fields import FAILURE, ORIGIN, RECORD, as_it_was
 
 
 def records(db: duckdb.DuckDBPyConnection, query: str) -> Sheet:
-    """The records of a query over `failures`."""
+    """Return the failed records that a query over `failures` selects."""
     found = (name for batch in _records(db, query) for row in batch for name in row)
     columns = list(dict.fromkeys([FAILURE, ORIGIN, *found]))
     schema = pa.schema([(name, pa.string()) for name in columns])

@@ -1,4 +1,4 @@
-"""Answers as one row each, with their sources beside them and the fields of their metadata as columns."""
+"""For `--flat`: makes one row per answer, with its sources and the fields of its metadata as columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import duckdb
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.wording import quoted
 
-# What a spreadsheet has room for beside the other columns.
+# A spreadsheet has room for about this many columns besides the others.
 MOST_METADATA_COLUMNS = 16_000
 _LEFT_OUT = (
     "search_suggestions_html",
@@ -23,10 +23,11 @@ _ANSWER = "run_id, answer_id, answered_at"
 
 
 def flat(db: duckdb.DuckDBPyConnection) -> str:
-    """The query over `answers` and `support_chunks`.
+    """Return the query over `answers` and `support_chunks`.
 
-    Several texts in one column are lines. A field of the metadata is a number or a truth value where it is
-    one in every row that has it, and text elsewhere; a list or an object is JSON.
+    Several texts in one column are separated by line breaks. A metadata field becomes a column of numbers or
+    booleans when all rows with the field have such a value. Otherwise it becomes text; lists and objects are
+    written as JSON.
 
     Raises:
         UsageError: The metadata has too many different fields.
@@ -38,7 +39,7 @@ def flat(db: duckdb.DuckDBPyConnection) -> str:
           string_agg(DISTINCT domain, chr(10) ORDER BY domain) AS source_domains
         FROM support_chunks GROUP BY {_ANSWER}
     """
-    # Joined before the window of rows is put in order: DuckDB's join keeps no order.
+    # DuckDB's join does not keep the order of rows, so `place` restores it.
     return f"""
         SELECT a.* EXCLUDE ({", ".join((*_LEFT_OUT, "web_search_queries", "warnings", "place"))}),
           a.chunk_count AS source_count, s.sources, s.source_uris, s.source_domains,
@@ -51,7 +52,7 @@ def flat(db: duckdb.DuckDBPyConnection) -> str:
 
 
 def _metadata(db: duckdb.DuckDBPyConnection) -> str:
-    """The fields of the metadata as columns, in the order of their names."""
+    """Return SQL for the metadata's fields as columns, ordered by name."""
     found = db.execute(
         """
         SELECT name, list(DISTINCT kind), bool_and(try_cast(value AS BIGINT) IS NOT NULL)
@@ -68,7 +69,7 @@ def _metadata(db: duckdb.DuckDBPyConnection) -> str:
     ).fetchall()
     if len(found) > MOST_METADATA_COLUMNS:
         raise UsageError(
-            f"The metadata has {len(found):,} different fields, {quoted(found[0][0])} among them, too "
+            f"The metadata has {len(found):,} different fields, such as {quoted(found[0][0])}, which are too "
             "many for columns: leave out --flat."
         )
     return "".join(f",\n{_field(name, set(kinds), fits_long)}" for name, kinds, fits_long in found)

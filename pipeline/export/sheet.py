@@ -1,4 +1,4 @@
-"""What is exported, whatever the file's format: named columns, and rows of Python's own values."""
+"""What is exported, in any file format: named columns, and rows of Python values."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-# Rows in memory at once; an answer may be megabytes.
+# The number of rows in memory at once. It is small, because an answer may have megabytes.
 BATCH_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Columns and rows.
+    """The columns and rows to export.
 
     Attributes:
-        name: What the rows are, in a word or two.
+        name: A short name for the rows.
         schema: The columns and their types.
-        read: Gives the rows, in batches that fit the schema; may be called again.
-        values: Gives the rows where their values are more than the schema has: a column of text holds what
-            text stands for. None: the values of `read`.
+        read: Returns the rows in batches with this schema. It may be called several times.
+        values: Returns the rows with their original values where the schema has only text for them, such as
+            lists. None when `read` has the original values.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Sheet:
         return list(self.schema.names)
 
     def rows(self) -> Iterator[list[Any]]:
-        """The rows: text, numbers, truth values, bytes, moments in UTC, lists and dicts; None for null."""
+        """Yield the rows: text, numbers, booleans, bytes, times in UTC, lists and dicts; None for null."""
         if self.values is not None:
             yield from self.values()
             return
@@ -46,7 +46,7 @@ class Sheet:
 
 
 def queried(db: duckdb.DuckDBPyConnection, name: str, query: str) -> Sheet:
-    """What a query gives.
+    """Return the result of a query.
 
     Raises:
         duckdb.Error: The query is wrong.

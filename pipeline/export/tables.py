@@ -1,4 +1,4 @@
-"""A run's tables in DuckDB, each row once, and the conditions under which rows are taken."""
+"""Loads a run's tables into DuckDB with each row once, and selects rows by conditions."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from groundrows.schemas.tables import TABLES
 
 
 def load(db: duckdb.DuckDBPyConnection, run: Run, table: str, folder: str) -> None:
-    """Make a view of a run's table, under the table's name; a row that was written again is there once.
+    """Create a view of a run's table, with the table's name. A row that was written twice appears once.
 
     Args:
         db: The database.
         run: The run.
-        table: Which of its tables.
-        folder: Where copies of the rows go that DuckDB reads.
+        table: The table's name.
+        folder: A folder for copies of the rows in a format that DuckDB reads.
 
     Raises:
         UsageError: A file can't be read.
     """
     pattern = copied(run, table, os.path.join(folder, table), compression="zstd")
-    # Files of earlier versions lack columns; they are null there.
+    # Columns that files of earlier versions lack are null.
     source = f"read_parquet('{pattern}', union_by_name = true, filename = true, file_row_number = true)"
     key = ", ".join(("run_id", *(column for column in TABLES[table].key if column != "run_id")))
     first = f"SELECT min((filename, file_row_number)) FROM {source} GROUP BY {key}"
     (rows, distinct), *_ = db.execute(f"SELECT count(*), count(DISTINCT ({key})) FROM {source}").fetchall()
     once = ""
     if rows != distinct:
-        # A scan keeps the files' order, and a join does not.
+        # A join would not keep the order of the files.
         once = f" WHERE (filename, file_row_number) IN ({first}) ORDER BY filename, file_row_number"
     db.execute(f"CREATE VIEW {table} AS SELECT * EXCLUDE (filename, file_row_number) FROM {source}{once}")
 
 
 def load_failed(db: duckdb.DuckDBPyConnection, run: Run, folder: str) -> None:
-    """Make the view `failures` of what has failed and was not made good since, each record once.
+    """Create the view `failures` of the records that no later run answered, each record once.
 
     Raises:
         UsageError: A file can't be read.
@@ -60,15 +60,15 @@ def load_failed(db: duckdb.DuckDBPyConnection, run: Run, folder: str) -> None:
 
 
 def filtered(db: duckdb.DuckDBPyConnection, query: str, conditions: Sequence[str]) -> str:
-    """A query with conditions on its columns.
+    """Add conditions on its columns to a query.
 
     Raises:
-        UsageError: A condition is no condition on these columns.
+        UsageError: A condition is not valid for these columns.
     """
     wanted = []
     for condition in conditions:
         try:
-            # Which is one expression and no further statement, and as DuckDB writes it.
+            # Accepts exactly one expression, so a condition can't contain another statement.
             held = str(duckdb.SQLExpression(condition))
             kind = db.sql(f"SELECT {held} AS held FROM ({query}) LIMIT 0").types[0]
             db.sql(f"SELECT * FROM ({query}) WHERE {held} LIMIT 0")
@@ -77,7 +77,7 @@ def filtered(db: duckdb.DuckDBPyConnection, query: str, conditions: Sequence[str
             raise UsageError(f"--where={condition} can't be used: {said}.") from None
         if str(kind) != "BOOLEAN":
             raise UsageError(
-                f"--where={condition} is no condition: write one that is true or false for a row, such as "
+                f"--where={condition} is not a condition: write one that is true or false for a row, such as "
                 "grounding_score < 0.5."
             )
         wanted.append(f"({held})")

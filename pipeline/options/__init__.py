@@ -1,1 +1,1 @@
-"""Every flag, and what it may be; checked without importing Beam."""
+"""Declares every flag and checks the values. Beam is not imported for this, because that takes seconds."""

@@ -1,4 +1,4 @@
-"""How the service is called: pace, limits, attempts and the ledger."""
+"""The flags that say how the service is called: rate limit, attempts, budget and ledger."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from groundrows.pipeline.storage.uris import without_password
 from groundrows.schemas.errors import UsageError
 from groundrows.transforms.generate.settings import REDIS
 
-# Quotas differ from customer to customer; this one is low enough for all of them.
+# Quotas differ between customers. This limit is low enough for all of them.
 DEFAULT_REQUESTS_PER_MINUTE = 60.0
 _DEFAULT_LIMIT_SAID = "60 for the service, none for the emulator"
-# The least of a number that must be more than 0.
+# The lower bound for a number that must be more than 0.
 _LEAST = 0.001
 # A count that every database and JSON reader takes.
 MOST_TOKENS = 1_000_000_000_000
@@ -23,7 +23,7 @@ _MOST_MEGABYTES = 2047
 
 
 def _limiter(text: str) -> str:
-    """Check a limiter's Redis URI further than a pattern can."""
+    """Check the parts of a Redis URI that the flag's pattern can't check."""
     if text.startswith(REDIS):
         from groundrows.transforms.generate.redis_server import server_name
 
@@ -36,7 +36,7 @@ def _limiter(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CallOptions:
-    """How to call. A limit of None is no limit."""
+    """How to call. None means no limit."""
 
     GROUP: ClassVar[str] = "how to call"
 
@@ -75,7 +75,8 @@ class CallOptions:
     max_in_flight: int = flag(
         64,
         Flag(
-            "Maximum number of concurrent calls per worker process; checks may have as many of their own.",
+            "Maximum number of concurrent calls per worker process. The checks of --check_grounding have a "
+            "maximum of their own, which is the same number.",
             metavar="N",
             least=1,
             most=MOST,
@@ -87,8 +88,8 @@ class CallOptions:
     rate_limiter: str | None = flag(
         None,
         Flag(
-            "How workers share the limit: local, sharded, redis://HOST:PORT/DB (rediss:// over TLS) or "
-            "envoy://HOST:PORT.",
+            "How workers share the limit: local (one process keeps it), sharded (each shard keeps a part of "
+            "it), redis://HOST:PORT/DB (rediss:// over TLS) or envoy://HOST:PORT (a server keeps it).",
             metavar="HOW",
             default_said="local with one worker process, else sharded",
             pattern=r"local|sharded|rediss?://.*|envoy://[^/?#@\s]+:[0-9]{1,5}(?:/[^?\s]*)?(?:\?\S*)?",
@@ -101,7 +102,7 @@ class CallOptions:
     pacing_shards: int | None = flag(
         None,
         Flag(
-            "Number of shares that a sharded limit is split into.",
+            "Number of shards that a sharded limit is divided into.",
             metavar="N",
             default_said="derived from the limit and --expected_latency_seconds",
             least=1,
@@ -111,7 +112,8 @@ class CallOptions:
     expected_latency_seconds: float = flag(
         5.0,
         Flag(
-            "How long a call is expected to take; --pacing_shards and the forecast of `plan` derive from it.",
+            "Expected duration of a call. The default of --pacing_shards and the estimate of `plan` are "
+            "computed from it.",
             metavar="S",
             least=_LEAST,
             most=DAY_SECONDS,
@@ -129,14 +131,22 @@ class CallOptions:
     max_response_mb: int = flag(
         16,
         Flag(
-            "Give up a response of more than N megabytes, as sent or as unpacked; its question fails as "
-            "RESPONSE_TOO_LARGE.",
+            "Reject a response of more than N megabytes, before or after it is decompressed. Its question "
+            "fails with RESPONSE_TOO_LARGE.",
             metavar="N",
             least=1,
             most=_MOST_MEGABYTES,
         ),
     )
-    max_attempts: int = flag(5, Flag("Maximum number of attempts per turn.", metavar="N", least=1, most=MOST))
+    max_attempts: int = flag(
+        5,
+        Flag(
+            "Maximum number of attempts per turn, which is one question of a conversation.",
+            metavar="N",
+            least=1,
+            most=MOST,
+        ),
+    )
     max_requests: int | None = flag(
         None, Flag("Stop after N calls, counted over the whole run.", metavar="N", least=1, most=MOST)
     )
@@ -174,8 +184,8 @@ class CallOptions:
     ledger: str | None = flag(
         None,
         Flag(
-            "Where responses are kept as soon as they arrive, so that a run started again doesn't pay twice: "
-            "sqlite:///PATH, redis://HOST:PORT/DB (rediss:// over TLS) or none.",
+            "The store for responses. Each is stored when it arrives, so that a run that is started again "
+            "doesn't pay twice: sqlite:///PATH, redis://HOST:PORT/DB (rediss:// over TLS) or none.",
             metavar="URI",
             default_said="a SQLite file under a local --output",
             pattern=r"none|(?:sqlite:///|rediss?://)[\s\S]+",
@@ -185,11 +195,11 @@ class CallOptions:
             replayed=False,  # a replay finds the first run's ledger by itself
         ),
     )
-    share_identical: bool = flag(False, Flag("Ask equal requests once, even if their ids differ."))
+    share_identical: bool = flag(False, Flag("Send equal requests only once, even if their ids differ."))
 
 
 def default_limit(emulated: bool) -> float | None:
-    """The limit of a run that gives none: none for an emulator, a low one for a service."""
+    """Return the default limit: none for an emulator, a low one for a service."""
     return None if emulated else DEFAULT_REQUESTS_PER_MINUTE
 
 
@@ -216,10 +226,10 @@ def check_units(values: Mapping[str, Any], asked: str, *, reported: bool) -> Non
 
 
 def check_calling(values: Mapping[str, Any]) -> None:
-    """Check what flags of calling mean for each other.
+    """Check that the flags in this module fit together.
 
     Args:
-        values: The attributes of `CallOptions`, the limits already with their defaults.
+        values: The attributes of `CallOptions`. The limits have their defaults filled in.
 
     Raises:
         UsageError: Two of them contradict each other.
@@ -227,7 +237,7 @@ def check_calling(values: Mapping[str, Any]) -> None:
     how: str | None = values["rate_limiter"]
     in_tokens = values["tokens_per_minute"] is not None
     if how is not None and how.startswith(REDIS) and values["requests_per_minute"] is None and not in_tokens:
-        raise UsageError("--rate_limiter=redis://… shares a limit: say which with --requests_per_minute.")
+        raise UsageError("--rate_limiter=redis://… needs a limit to share: give --requests_per_minute=N.")
     if how is not None and how.startswith("envoy://") and in_tokens:
         raise UsageError(
             "--tokens_per_minute can't be shared through --rate_limiter=envoy://…, which counts calls: give "
@@ -239,4 +249,7 @@ def check_calling(values: Mapping[str, Any]) -> None:
             f"{without_password(how)}: leave one of them out."
         )
     if values["ledger"] == "none" and values["share_identical"]:
-        raise UsageError("--share_identical looks answers up in the ledger: give it one, or leave it out.")
+        raise UsageError(
+            "--share_identical looks answers up in the ledger, and --ledger=none turns it off: leave out one "
+            "of them."
+        )

@@ -1,4 +1,4 @@
-"""From parsed flags to values: ranges, patterns, and whether a flag has an effect where it is given."""
+"""Checks parsed flags: ranges, patterns, and whether a flag has an effect in the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from groundrows.schemas.errors import UsageError
 
 
 def values_of(flags: Iterable[Flag], given: argparse.Namespace) -> dict[str, Any]:
-    """The attributes' values: what was given, checked, and the default of what was not.
+    """Return the values of the flags' attributes: the given value, checked, or the default.
 
     Raises:
         UsageError: One sentence about the first value that is wrong.
@@ -33,7 +33,7 @@ def _value(flag: Flag, given: Any) -> Any:
     if given == "" and flag.empty == "refused":
         raise UsageError(f"--{flag.name} is empty: give it a value, or leave it out.")
     if flag.pattern is not None and not re.fullmatch(flag.pattern, given):
-        raise UsageError(f"{shown(flag, given)} is no {flag.noun}: write {flag.example}.")
+        raise UsageError(f"{shown(flag, given)} is not a valid {flag.noun}: write {flag.example}.")
     if flag.read is not None and isinstance(given, str):
         return flag.read(given)
     return given
@@ -42,7 +42,7 @@ def _value(flag: Flag, given: Any) -> Any:
 def _number(flag: Flag, given: float) -> float:
     least = -math.inf if flag.least is None else flag.least
     most = math.inf if flag.most is None else flag.most
-    if least <= given <= most and math.isfinite(given):  # a NaN is in no range
+    if least <= given <= most and math.isfinite(given):
         return given
     kind = "whole number" if flag.kind is int else "number"
     said = f"from {_plain(least)} to {_plain(most)}" if flag.most is not None else f"from {_plain(least)} up"
@@ -54,18 +54,18 @@ def _plain(number: float) -> str:
 
 
 def usage_error(error: ValueError) -> UsageError:
-    """An error of a setting as one of the flag that gave it: a sentence of its own."""
+    """Turn the error of a setting into a sentence about its flag."""
     said = str(error).rstrip(".")
     return UsageError(f"{said[:1].upper()}{said[1:]}.")
 
 
 def shown(flag: Flag, given: object) -> str:
-    """`--name=value` as it may be shown."""
+    """Return `--name=value` without passwords."""
     return f"--{flag.name}={without_password(str(given)) if flag.secret else given}"
 
 
 def has_effect(only: Only | None, values: Mapping[str, Any]) -> bool:
-    """Whether a flag that works only in some runs does so in the run that has these values of attributes."""
+    """Whether a flag that works only in some runs works in the run with these values of attributes."""
     kind = source_kind(values.get)
     is_stream = kind is not None and not kind.bounded
     is_check = values.get("mode") == "check"
@@ -80,21 +80,21 @@ def has_effect(only: Only | None, values: Mapping[str, Any]) -> bool:
 
 
 _WHY = {
-    Only.ARCHIVES: "is for questions from files, and these come from Pub/Sub: leave it out.",
+    Only.ARCHIVES: "is for questions from files, and this run reads Pub/Sub: leave it out.",
     Only.STREAMS: (
-        "is for questions from Pub/Sub, and these are in files: leave it out, or give --input_subscription."
+        "is for questions from Pub/Sub, and this run reads files: leave it out, or give --input_subscription."
     ),
-    Only.GENERATING: "is for generating, and --mode=check generates nothing: leave it out.",
-    Only.CHECKING: "is for --mode=check: give that too, or leave it out.",
-    Only.CHECKS: "is for checks: give --check_grounding too, or leave it out.",
+    Only.GENERATING: "is for generating answers, and --mode=check generates none: leave it out.",
+    Only.CHECKING: "has an effect only with --mode=check: give that, too, or leave it out.",
+    Only.CHECKS: "has an effect only on checks: give --check_grounding, too, or leave it out.",
 }
 
 
 def refuse_without_effect(flags: Iterable[Flag], values: Mapping[str, Any]) -> None:
-    """Refuse what differs from its default but would do nothing.
+    """Refuse a flag that is given but has no effect in the run.
 
     Raises:
-        UsageError: It names the flag and why it does nothing.
+        UsageError: A flag has no effect.
     """
     for flag in flags:
         if (

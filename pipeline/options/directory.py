@@ -1,4 +1,4 @@
-"""The flag that names a run's directory, which several commands take first."""
+"""The argument that names a run's directory. It is the first argument of several commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from groundrows.pipeline.options.flag import Flag, flag
 
 
 def without_slash(text: str) -> str:
-    """A directory's name without slashes at its end."""
+    """Return a directory's name without slashes at its end."""
     return text.rstrip("/") or "/"
 
 

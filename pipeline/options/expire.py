@@ -17,10 +17,10 @@ examples:
   groundrows expire out/first --older_than=30d
   groundrows expire gs://BUCKET/answers --older_than=12h --ledger=redis://:PASSWORD@HOST:6379/0
 
-Links with their titles, search suggestions and passages go; the answers, their claims, queries and scores
-stay, and so does all that came from your own stores and facts. The ledgers that the runs used are treated in
-the same way: nothing in them is asked again. Run the command again if it was stopped. Copies that you made,
-such as exports, reports and tables in BigQuery, are not touched.
+The command removes links with their titles, search suggestions and passages. It keeps the answers, their
+claims, queries and scores, and everything that came from your own stores and facts. It changes the ledgers
+that the runs used in the same way, and no question is asked again because of it. If it was stopped, run it
+again. It does not change copies that you made, such as exports, reports and tables in BigQuery.
 """
 
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1)}
@@ -32,11 +32,11 @@ def _age(text: str) -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class ExpireOptions:
-    """What is to expire.
+    """The values of the flags.
 
     Attributes:
         directory: The `--output` of runs, local or `gs://`, without a slash at its end.
-        older_than: The age from which on answers expire.
+        older_than: The age from which answers expire.
         ledger: The URI of a ledger, with its password, or None.
         as_json: Whether to print JSON.
     """
@@ -45,7 +45,7 @@ class ExpireOptions:
     older_than: timedelta | None = flag(
         None,
         Flag(
-            "Remove from answers that are older than this, by the time at which each was answered.",
+            "Change answers that were answered longer ago than this.",
             metavar="AGE",
             pattern="[0-9]{1,5}[dh]",
             noun="age",
@@ -56,8 +56,8 @@ class ExpireOptions:
     ledger: str | None = flag(
         None,
         Flag(
-            "The ledger of the run, if it needs a password: run.json, which names it, has none. Of a ledger "
-            "outside of the directory only the answers of the directory expire.",
+            "The ledger of the run, if it needs a password, which run.json does not contain. In a ledger "
+            "outside the directory, only the answers of the directory are changed.",
             metavar="URI",
             pattern="(sqlite:///|rediss?://).+",
             noun="ledger",
@@ -86,5 +86,5 @@ def parse_expire(argv: Sequence[str]) -> ExpireOptions:
     """
     options = ExpireOptions(**values_of(flags_of(ExpireOptions), expire_parser().parse_args(list(argv))))
     if options.older_than is None:
-        raise UsageError("Nothing says from which age on answers expire: give --older_than, such as 30d.")
+        raise UsageError("Nothing says from which age answers expire: give --older_than, such as 30d.")
     return options

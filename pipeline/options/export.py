@@ -20,30 +20,30 @@ examples:
   groundrows export out/first -o doubtful.csv --flat --where='grounding_score < 0.5'
   groundrows export out/first -o failed.jsonl --table=failures
 
-A condition is SQL over the exported columns, as DuckDB reads it. What --table=failures exports are records:
-mend them, and ask them again with `groundrows run --append --input=FILE --output=OUTPUT_DIR`.
+A condition is SQL over the exported columns, in DuckDB's dialect. --table=failures exports records:
+correct them, and ask them again with `groundrows run --append --input=FILE --output=OUTPUT_DIR`.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """An export as asked for.
+    """The values of the flags.
 
     Attributes:
         directory: The `--output` of a run, local or `gs://`, without a slash at its end.
-        file: Where the rows go, local or `gs://`.
-        format: One of `FORMATS`, or empty to tell it from the file's name.
-        table: Which table.
-        flat: Whether an answer is one row with its sources and metadata.
-        where: Conditions, all of which hold for a row that is exported.
-        byte_order_mark: Whether a CSV file begins with one.
+        file: The file to write, local or `gs://`.
+        format: One of `FORMATS`.
+        table: The table to export.
+        flat: Whether to write one row per answer, with its sources and metadata.
+        where: SQL conditions. Only rows for which all of them are true are exported.
+        byte_order_mark: Whether a CSV file begins with a byte-order mark.
     """
 
     directory: str = run_directory()
     file: str = flag(
         "",
         Flag(
-            "The file to write, local or gs://; an older one is replaced.",
+            "The file to write, local or gs://. An existing file is replaced.",
             name="output",
             short="-o",
             metavar="FILE",
@@ -52,24 +52,24 @@ class ExportOptions:
     )
     format: str = flag(
         "",
-        Flag("The kind of file.", choices=FORMATS, default_said="by the end of the file's name"),
+        Flag("The format of the file.", choices=FORMATS, default_said="the end of the file's name decides"),
     )
     table: str = flag("answers", Flag("The table to export.", choices=tuple(TABLES)))
     flat: bool = flag(
         False,
-        Flag("Write one row per answer, with its sources beside it and its metadata's fields as columns."),
+        Flag("Write one row per answer, with its sources and the fields of its metadata as columns."),
     )
     where: tuple[str, ...] = flag(
         (),
         Flag(
-            "Export only rows for which this SQL condition on the columns is true. Give it again for another "
-            "condition that must be true, too.",
+            "Export only rows for which this SQL condition on the columns is true. Repeat the flag for "
+            "another condition that must be true, too.",
             metavar="CONDITION",
             repeated=True,
         ),
     )
     byte_order_mark: bool = flag(
-        False, Flag("Begin a CSV file with a byte-order mark, by which Excel knows that it is UTF-8.")
+        False, Flag("Begin a CSV file with a byte-order mark, so that Excel reads it as UTF-8.")
     )
 
 
@@ -105,5 +105,5 @@ def _format_of(path: str) -> str:
     for each in FORMATS:
         if path.lower().endswith(f".{each}"):
             return each
-    ends = ", ".join(f".{each}" for each in FORMATS)
-    raise UsageError(f"--output={path} tells no kind of file: let it end in one of {ends}, or give --format.")
+    ends = " or ".join(f".{each}" for each in FORMATS)
+    raise UsageError(f"The format of --output={path} is unknown: end it with {ends}, or give --format.")

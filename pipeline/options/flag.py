@@ -1,10 +1,10 @@
-"""What a flag is, and how one is declared: at the attribute of the options that it sets.
+"""Flags, and how one is declared: at the attribute that it sets in an options dataclass.
 
     max_in_flight: int = flag(64, Flag("Maximum number of calls in flight.", metavar="N", least=1, most=MOST))
 
-Name, type and default are the attribute's. The parser, the checks, `--help`, `docs/flags.md`, the Flex
-Templates, the shell completion, the report's replay command and `run.json` all read the declaration, so
-nothing else lists flags.
+The attribute gives the flag its name, type and default. The parser, the checks, `--help`, `docs/flags.md`,
+the Flex Templates, the shell completion, the report's replay command and `run.json` all read the declaration.
+So flags are not listed in any other place.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 T = TypeVar("T")
 
-# What a number may be at most: databases and clocks take no more.
+# The default upper bound of numbers. Larger ones could overflow in databases and clocks.
 MOST = 1_000_000_000
 DAY_SECONDS = 86_400
 
 
 class Only(Enum):
-    """Where alone a flag has an effect; elsewhere it is refused."""
+    """The runs in which a flag has an effect. In other runs the flag is refused."""
 
     ARCHIVES = "questions from files"
     STREAMS = "questions from Pub/Sub"
@@ -38,9 +38,10 @@ class Parameter:
     """A flag as a parameter of a Flex Template.
 
     Attributes:
-        kind: As Dataflow names it. A switch is always BOOLEAN, and a flag with choices always ENUM.
-        required: Whether the template's form insists on it.
-        in_stream: Whether the template for streams has it; by default unless the flag is for archives only.
+        kind: Dataflow's name of the type. It is always BOOLEAN for a switch and ENUM for a flag with choices.
+        required: Whether the template requires it.
+        in_stream: Whether the template for streams has it. The default is yes, except for flags that are for
+            archives only.
     """
 
     kind: str = "TEXT"
@@ -56,26 +57,26 @@ class Flag:
 
     Attributes:
         help: What it does, in whole sentences.
-        name: As written, without the dashes.
+        name: Its name, without the dashes.
         attribute: The attribute that it sets.
         kind: `bool` for a switch, else `int`, `float` or `str`.
         default: The attribute's value when the flag is left out.
-        group: The heading it stands under; empty for a command that has few flags.
-        metavar: How its value is shown.
-        default_said: The default in words, where it depends on something.
-        choices: The values that it takes, or none for any.
+        group: Its heading in the help; empty for a command that has few flags.
+        metavar: The placeholder of its value in the help.
+        default_said: A description of the default, when it depends on something.
+        choices: The allowed values, or none when every value is allowed.
         least, most: The range of a number; None for no bound.
-        pattern: A regular expression that the whole value matches. JavaScript and Java must read it too.
-        noun, example: What such a value is, and what one looks like; for the sentence that refuses others.
-        empty: What an empty value does: it is kept, or counts as left out, or is refused.
-        read: From the checked value to the attribute's; raises `UsageError`.
-        repeated: Whether it may be given several times; the attribute is a tuple.
-        only: Where alone it has an effect.
+        pattern: A regular expression for the whole value. It must also be valid in JavaScript and Java.
+        noun, example: What the value is, and an example of it. The error about a wrong value says both.
+        empty: What to do with an empty value: keep it, treat it as left out, or refuse it.
+        read: Converts the checked value to the attribute's value; raises `UsageError`.
+        repeated: Whether it may be given several times. The attribute is then a tuple.
+        only: The runs in which it has an effect; None for all.
         secret: Whether the value may hold a password, which is never shown.
-        names_source: Whether it says where questions come from, which a replay knows by itself.
+        names_source: Whether it says where questions come from. A replay has no such flag.
         replayed: Whether the report's replay command repeats it.
-        template: The parameter that it is in the Flex Templates, or None to keep it out of them.
-        positional: Whether it is given without a name, and then whether it may be left out.
+        template: Its parameter in the Flex Templates, or None when they don't have it.
+        positional: Whether it is given without a name, and whether it is required or optional then.
         short: A second name of one letter.
     """
 
@@ -111,7 +112,7 @@ class Flag:
 
     @property
     def shown_default(self) -> str:
-        """The default for people, empty when there is nothing to say."""
+        """The default in words; empty when there is none."""
         if self.default_said or self.default in (None, False, "", ()):
             return self.default_said
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
@@ -124,7 +125,7 @@ def flag(default: T, declared: Flag) -> T:
         default: The attribute's value when the flag is left out.
         declared: Everything else; name, type and default are filled in by `flags_of`.
     """
-    # The dataclass makes a default of the field; the type checker is told of the default alone.
+    # The return type is the attribute's type, so that the type checker accepts the assignment.
     made: Any = field(default=default, metadata={"flag": declared})
     return made  # type: ignore[no-any-return]
 
@@ -160,4 +161,4 @@ def _kind(annotation: Any) -> type:
     for kind in (bool, int, float):
         if kind in (annotation, *get_args(annotation)):
             return kind
-    return str  # whatever is made of the text afterwards
+    return str  # `Flag.read` may convert the text

@@ -20,11 +20,11 @@ examples:
 
 @dataclass(frozen=True, slots=True)
 class LedgerOptions:
-    """Which ledger to look at, where to export it to (or None), and whether to print JSON.
+    """The values of the flags.
 
     Attributes:
         which: A ledger's URI, the path of a SQLite ledger, or the directory of a run that keeps one.
-        named: The same, by the name that the flag has for a run. Exactly one of the two is given.
+        named: The same, given as `--ledger`. Exactly one of the two is given.
         export: The Avro file to export to, or None.
         as_json: Whether to print JSON.
     """
@@ -40,19 +40,20 @@ class LedgerOptions:
     named: str = flag(
         "",
         Flag(
-            "The same: sqlite:///PATH, redis[s]://HOST:PORT/DB, a path, or a run's directory.",
+            "Another way to name the ledger: sqlite:///PATH, redis[s]://HOST:PORT/DB, a path, or a run's "
+            "directory.",
             name="ledger",
             metavar="URI",
         ),
     )
     export: str | None = flag(
-        None, Flag("Write all of it to this Avro file, local or gs://.", metavar="FILE")
+        None, Flag("Write the whole ledger to this Avro file, local or gs://.", metavar="FILE")
     )
     as_json: bool = flag(False, Flag("Print one JSON object instead of text.", name="json"))
 
     @property
     def ledger(self) -> str:
-        """The ledger as it was named."""
+        """The ledger, as the user named it."""
         return self.which or self.named
 
 
@@ -60,7 +61,7 @@ def ledger_parser() -> FlagParser:
     """The parser of the command's flags."""
     return FlagParser(
         prog="groundrows ledger",
-        description="Show what a ledger holds, or export it. The ledger itself stays as it is.",
+        description="Show what a ledger holds, or export it. The ledger itself is not changed.",
         epilog=EXAMPLE,
         flags=flags_of(LedgerOptions),
     )
@@ -78,5 +79,5 @@ def parse_ledger(argv: Sequence[str]) -> LedgerOptions:
             "Nothing says which ledger to show: name the --output of a run, or give --ledger=URI."
         )
     if options.which and options.named:
-        raise UsageError("The ledger is named twice, by itself and as --ledger: give one of them.")
+        raise UsageError("The ledger is named twice, as LEDGER and as --ledger: give one of them.")
     return options

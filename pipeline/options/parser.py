@@ -1,4 +1,4 @@
-"""From declared flags to a command line's parser, and the errors that name the flag that was meant."""
+"""Makes a command-line parser from declared flags. Its errors suggest the flag that was probably meant."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, NoReturn
 from groundrows.pipeline.options.flag import Flag
 from groundrows.schemas.errors import UsageError
 
-# How alike two names must be, from 0 to 1, for one to be a slip of the other. A runner has some 170 flags, so
-# that many words are a little like one of them.
+# The similarity, from 0 to 1, from which one name is suggested for another. It is high because Beam has about
+# 170 flags, and many words are a little similar to one of them.
 _ALIKE = 0.8
 _ALIKE_RUNNERS = 0.85
-# A slip shorter than this is too short to be looked up among the words of longer names.
+# A shorter word is not searched for within longer names.
 _SHORTEST_WORD = 4
 
 
 class FlagParser(argparse.ArgumentParser):
-    """A parser of declared flags that raises `UsageError` instead of printing its usage and leaving.
+    """A parser of declared flags that raises `UsageError` instead of printing its usage and exiting.
 
     Attributes:
-        flags: What was declared.
+        flags: The declared flags.
     """
 
     def __init__(self, *, flags: Sequence[Flag] = (), **settings: Any) -> None:
@@ -37,18 +37,18 @@ class FlagParser(argparse.ArgumentParser):
             _add(groups.get(flag.group, self), flag)
 
     def error(self, message: str) -> NoReturn:
-        """Raise what is wrong as one sentence."""
+        """Raise the error as one sentence."""
         raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` lists the flags.")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, but refuse `--flag=--`, of which Python's parser makes a list, whatever the flag takes."""
+        """Parse, but refuse `--flag=--`, which Python's parser turns into a list for every flag."""
         for text in args or ():
             if text.startswith("--") and text.endswith("=--"):
                 self.error(f"argument {text[:-3]}: the value -- makes no sense")
         return super().parse_known_args(args, namespace)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and name the nearest flag to one that does not exist."""
+        """Parse. The error about an unknown flag names the most similar flag."""
         flags, stray = self.parse_known_args(args, namespace)
         if stray:
             raise stray_flag(self, stray[0])
@@ -56,7 +56,7 @@ class FlagParser(argparse.ArgumentParser):
 
 
 def _add(group: argparse._ActionsContainer, flag: Flag) -> None:
-    """Add a flag to a parser. What was not given is None there, and False for a switch."""
+    """Add a flag to a parser. The parsed value of a flag that is not given is None, or False for a switch."""
     said = help_with_default(flag).replace("%", "%%")
     if flag.positional != "no":
         group.add_argument(
@@ -83,14 +83,14 @@ def _add(group: argparse._ActionsContainer, flag: Flag) -> None:
 
 
 def help_with_default(flag: Flag) -> str:
-    """The help text, with the default of a flag that has one."""
+    """Return the help text, followed by the default if there is one."""
     return f"{flag.help} Default: {flag.shown_default}." if flag.shown_default else flag.help
 
 
 def stray_flag(
     parser: argparse.ArgumentParser, text: str, runners: argparse.ArgumentParser | None = None
 ) -> UsageError:
-    """The error that says that a flag or value belongs to none of the parsers, and which flag was meant."""
+    """Return the error about a flag or value that no parser knows. It names the flag that was meant."""
     name = text.split("=")[0]
     if not name.startswith("-") or name == "--":
         return UsageError(f"The value {text!r} belongs to no flag: write --flag=value.")
@@ -104,7 +104,7 @@ def _names(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _meant(name: str, ours: Iterable[str], runners: Iterable[str]) -> str | None:
-    """The flag that was meant, or None: ours unless only a runner's is near."""
+    """Return the flag that was meant, or None. One of our flags goes before one of the runner's."""
     slip = name.lstrip("-").replace("-", "_")
 
     def likeness(flag: str) -> float:

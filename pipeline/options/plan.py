@@ -22,21 +22,23 @@ example:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """A plan as asked for.
+    """The values of the flags.
 
     Attributes:
-        run: The run that is being planned; its `output` is empty when it was not given.
-        price_per_1000_requests: In any currency, or None.
-        price_per_million_tokens: Of request text, in the same currency, or None.
+        run: The run to plan. Its `output` is empty when `--output` was not given.
+        price_per_1000_requests: The price of 1,000 calls in any currency, or None.
+        price_per_million_tokens: The price of a million tokens of request text in that currency, or None.
         as_json: Print one JSON object instead of text.
         latency_given: Whether the command line says how long a call is expected to take.
     """
 
-    GROUP: ClassVar[str] = "what to reckon"
+    GROUP: ClassVar[str] = "what to estimate"
 
     run: RunOptions
     price_per_1000_requests: float | None = price_per_1000_requests()
-    price_per_million_tokens: float | None = price("a million tokens of request text, which are estimated")
+    price_per_million_tokens: float | None = price(
+        "a million tokens of request text; the number of tokens is estimated"
+    )
     as_json: bool = flag(False, Flag("Print one JSON object instead of text.", name="json"))
     latency_given: bool = False
 
@@ -45,8 +47,8 @@ def plan_parser() -> FlagParser:
     """The parser of a plan's flags."""
     return FlagParser(
         prog="groundrows plan",
-        description="Read an archive, call nothing, and say what a run with the same flags would do and\n"
-        "cost. --output may be left out.",
+        description="Read an archive and, without making a call, estimate what a run with the same flags\n"
+        "would do and cost. --output may be left out.",
         epilog=EXAMPLE,
         flags=run_flags() + flags_of(PlanOptions),
     )

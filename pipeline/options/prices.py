@@ -1,4 +1,4 @@
-"""Prices, which several commands take."""
+"""The flags for prices, which several commands have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from groundrows.pipeline.options.flag import Flag, flag
 
 
 def price(of_what: str) -> float | None:
-    """Declare a flag for a price: of what, and in which currency."""
+    """Declare a flag for a price. `of_what` says what has the price, and in which currency."""
     return flag(None, Flag(f"The price of {of_what}.", metavar="PRICE", least=0))
 
 

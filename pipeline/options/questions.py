@@ -1,4 +1,4 @@
-"""What is asked: which fields of a record are read, and what is made of them."""
+"""The flags that say which fields of a record are read, and how a question is made from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from groundrows.pipeline.options.flag import Flag, Only, Parameter, flag
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionOptions:
-    """From a record to what is asked, or to what is checked."""
+    """How a question, or an answer to check, is made from a record."""
 
     GROUP: ClassVar[str] = "what to ask"
 
@@ -40,8 +40,8 @@ class QuestionOptions:
     question_template: tuple[str, ...] = flag(
         (),
         Flag(
-            "The text to ask, with fields of the record in {braces}. Give it again for the next turn of the "
-            "conversation.",
+            "The text to ask, with names of the record's fields in {braces}. Repeat the flag for the next "
+            "turn of the conversation.",
             metavar="TEXT",
             repeated=True,
             only=Only.GENERATING,

@@ -1,4 +1,4 @@
-"""The flags of `groundrows replay`: which failures, and those of a run but its input."""
+"""The flags of `groundrows replay`: those that choose failures, and a run's flags except its source."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ EXAMPLE = """\
 example:
   groundrows replay --failures=out/first --only_retryable --service=emulator --output=out/again
 
-A record that fails again has its earlier failures in the column `history`, their number in `generation`.
-Give the flags that the first run had, so that the same is asked in the same way. Unless --ledger names
-another, the first run's own ledger is used, so that no answer it holds is paid for again. --output may be
-the directory of the failures, with --append.
+When a record fails again, its new failure row has the earlier failures in the column `history` and their
+number in `generation`.
+
+Give the same flags as for the first run, so that the same questions are asked in the same way. By default
+the first run's ledger is used, so that no stored answer is paid for again; --ledger names another one.
+--output may be the directory of the failures, with --append.
 """
 
 
@@ -33,23 +35,23 @@ def _codes(text: str) -> tuple[str, ...]:
     for code in codes:
         if not re.fullmatch(r"[A-Z][A-Z0-9_]*", code):
             raise UsageError(
-                f"--codes={text} has {code!r}, which is no code: write them as UNAVAILABLE,INTERNAL."
+                f"--codes={text} has {code!r}, which is not a code: write codes as UNAVAILABLE,INTERNAL."
             )
     if not codes:
-        raise UsageError("--codes names no code: write them as UNAVAILABLE,INTERNAL.")
+        raise UsageError("--codes names no code: write codes as UNAVAILABLE,INTERNAL.")
     return codes
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """A replay as asked for.
+    """The values of the flags.
 
     Attributes:
-        run: The run that it is; its `inputs` are empty.
-        failures: Directories of finished runs.
-        only_retryable: Replay only what may go well another time.
-        codes: Replay only failures of these codes, or None for all.
-        max_generations: How often a record is replayed at most.
+        run: The flags of the run that asks again; its `inputs` are empty.
+        failures: The directories of finished runs.
+        only_retryable: Replay only failures that may succeed when asked again.
+        codes: Replay only failures with these codes, or None for all.
+        max_generations: The largest number of times that a record is replayed.
     """
 
     GROUP: ClassVar[str] = "what to replay"
@@ -58,14 +60,14 @@ class ReplayOptions:
     failures: tuple[str, ...] = flag(
         (), Flag("The --output of earlier runs.", metavar="DIR[,DIR]", read=_directories)
     )
-    only_retryable: bool = flag(False, Flag("Replay only failures that may go well another time."))
+    only_retryable: bool = flag(False, Flag("Replay only failures that may succeed when asked again."))
     codes: tuple[str, ...] | None = flag(
-        None, Flag("Replay only failures of these codes.", metavar="CODE[,CODE]", read=_codes)
+        None, Flag("Replay only failures with these codes.", metavar="CODE[,CODE]", read=_codes)
     )
     max_generations: int = flag(
         5,
         Flag(
-            "Leave out records that were replayed N times already; the summary counts them.",
+            "Leave out records that were already replayed N times. The summary counts them.",
             metavar="N",
             least=1,
             most=MOST,
@@ -77,7 +79,7 @@ def replay_parser() -> FlagParser:
     """The parser of a replay's flags."""
     return FlagParser(
         prog="groundrows replay",
-        description="Ask again what failed in earlier runs, each record once.",
+        description="Ask the records again that failed in earlier runs, each record once.",
         epilog=EXAMPLE + RUNNERS,
         flags=flags_of(ReplayOptions) + replay_flags(),
     )

@@ -26,14 +26,14 @@ people who may see the run itself.
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """A report as asked for.
+    """The values of the flags.
 
     Attributes:
         directory: The `--output` of a run, local or `gs://`, without a slash at its end.
-        earlier: That of the run it is compared with, or None.
-        page: Where the page goes, local or `gs://`.
-        answers: How many of the answers that most need a look are shown.
-        price_per_1000_requests: In any currency, or None.
+        earlier: The `--output` of the run to compare with, or None.
+        page: Where the page is written, local or `gs://`.
+        answers: The number of answers to show, those that most need a look.
+        price_per_1000_requests: The price of 1,000 calls in any currency, or None.
     """
 
     directory: str = run_directory()
@@ -49,14 +49,14 @@ class ReportOptions:
     page: str = flag(
         PAGE,
         Flag(
-            "The page, local or gs://; an older one is replaced.",
+            "The page, local or gs://. An existing file is replaced.",
             name="output",
             short="-o",
             metavar="FILE",
             default_said=f"{PAGE} in the current directory",
             pattern=r"[\s\S]*\.[Hh][Tt][Mm][Ll]?",
             noun="name of a web page",
-            example="one that ends in .html",
+            example="a name that ends in .html",
         ),
     )
     answers: int = flag(50, Flag("Number of answers to show.", metavar="N", least=0, most=MOST_ANSWERS))

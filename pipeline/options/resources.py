@@ -1,4 +1,4 @@
-"""How the names of Google's resources are written: of subscriptions, topics and datasets."""
+"""The forms of Google's resource names: of subscriptions, topics and datasets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from groundrows.schemas.errors import UsageError
 
 _NAME = "[A-Za-z][A-Za-z0-9._~+%-]{2,254}"
-_PROJECT = "(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*"  # the domain of an old organisation stands before its projects
+_PROJECT = "(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*"  # an old project's ID may begin with its organisation's domain
 SUBSCRIPTION = f"projects/{_PROJECT}/subscriptions/{_NAME}"
 TOPIC = f"projects/{_PROJECT}/topics/{_NAME}"
 _DATASET = re.compile(
@@ -18,7 +18,7 @@ _DATASET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset that tables are in."""
+    """A dataset of BigQuery."""
 
     project: str
     name: str
@@ -31,9 +31,9 @@ def dataset_of(text: str) -> Dataset:
     """Read `PROJECT.DATASET` or `PROJECT:DATASET`.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: The text has neither form.
     """
     found = _DATASET.fullmatch(text)
     if found is None:
-        raise UsageError(f"--bigquery_dataset={text} is no dataset: give PROJECT.DATASET.")
+        raise UsageError(f"--bigquery_dataset={text} is not the name of a dataset: give PROJECT.DATASET.")
     return Dataset(found["project"], found["dataset"])

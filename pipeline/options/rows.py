@@ -1,4 +1,4 @@
-"""What comes out: where rows go, and when the run counts as failed."""
+"""The flags that say where rows are written, and when the run counts as failed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _dataset(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions:
-    """Where the rows go. `output` has no slash at its end, and is empty for a plan that names none."""
+    """Where rows are written. `output` has no slash at its end; it is empty for a plan without `--output`."""
 
     GROUP: ClassVar[str] = "what comes out"
 
@@ -53,7 +53,7 @@ class RowOptions:
     output_shards: int = flag(
         1,
         Flag(
-            "Number of files for each table and each of these periods.",
+            "Number of files per table that are started every --window_seconds.",
             metavar="N",
             least=1,
             most=MOST,
@@ -112,17 +112,17 @@ class RowOptions:
 
 
 def check_output(values: Mapping[str, Any]) -> None:
-    """Check that the rows have somewhere to go.
+    """Check that `--output` is given.
 
     Raises:
-        UsageError: They have not.
+        UsageError: It is not.
     """
     if not values["output"]:
         raise UsageError("Nothing says where the rows go: give --output=DIR.")
 
 
 def check_rows(values: Mapping[str, Any]) -> None:
-    """Check what flags of the output mean for each other.
+    """Check that the flags of the output fit together.
 
     Raises:
         UsageError: Two of them contradict each other.
@@ -131,6 +131,6 @@ def check_rows(values: Mapping[str, Any]) -> None:
         raise UsageError("--overwrite replaces what is there and --append adds to it: give only one of them.")
     if values["append"] and values["mode"] == "check":
         raise UsageError(
-            "--append looks for answers that are there, and --mode=check writes none: name another "
-            "--output; the ledger keeps what was checked."
+            "--append looks for answers in --output, and --mode=check writes none: name another --output; "
+            "the ledger keeps the checks that were made."
         )

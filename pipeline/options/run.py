@@ -33,30 +33,30 @@ example:
 RUNNERS = "\nFlags of the runner, such as --direct_num_workers, pass through."
 
 
-# A dataclass has the attributes of its last base first, and so has the help.
+# A dataclass lists the attributes of its last base class first. The help has the same order.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(RowOptions, CallOptions, ServiceOptions, QuestionOptions, SourceOptions):
-    """A run as asked for; every value was checked as far as it can be without opening anything.
+    """The flags of a run. Every value is checked as far as possible without opening a file.
 
-    `endpoint` is None when the run starts its own emulator; `requests_per_minute` None means no limit;
-    `runner_flags` are Beam's own.
+    `endpoint` is None when the run starts its own emulator. `requests_per_minute` is None for no limit.
+    `runner_flags` are flags of Beam.
     """
 
     runner_flags: tuple[str, ...] = ()
 
     @property
     def source_kind(self) -> SourceKind | None:
-        """Where the records come from; None for a replay, which knows that by itself."""
+        """Where the records come from; None for a replay, which reads the failures of earlier runs."""
         return source_kind(partial(getattr, self))
 
     @property
     def asked(self) -> str:
-        """The name of the service that is asked, on an emulator or not."""
+        """The service that is called; for an emulator, the service that it emulates."""
         return service_asked(self.service)
 
     @property
     def is_stream(self) -> bool:
-        """Whether the records have no end, as those from Pub/Sub."""
+        """Whether the source is endless, as Pub/Sub is."""
         return self.source_kind is not None and not self.source_kind.bounded
 
 
@@ -66,7 +66,7 @@ def run_flags() -> tuple[Flag, ...]:
 
 
 def replay_flags() -> tuple[Flag, ...]:
-    """The flags of a run that a replay has too; its source is what failed in earlier runs."""
+    """The flags of a run that a replay has, too. It has none for the source, which are earlier failures."""
     return tuple(flag for flag in run_flags() if not flag.names_source and flag.only is not Only.STREAMS)
 
 
@@ -109,11 +109,11 @@ def checked_options(
     *,
     needs_output: bool = True,
 ) -> RunOptions:
-    """Check the flags that every command has which looks at questions.
+    """Check the flags that `run`, `plan` and `replay` share.
 
     Args:
-        flags: Which of a run's flags the command has; what the others set keeps its default.
-        given: What the command line gave.
+        flags: The run's flags that the command has. Attributes of other flags keep their defaults.
+        given: The values from the command line.
         runner_flags: Flags for the runner.
         needs_output: Whether rows are written, so that `--output` must be given.
 
@@ -126,7 +126,7 @@ def checked_options(
     emulated = is_emulated(values["service"], values["endpoint"])
     where = settled(values)
     refuse_without_effect(flags, values)
-    if "limit" in values:  # a replay has its records from elsewhere
+    if "limit" in values:  # a replay has no such flag
         check_sample(values)
     for name in ("requests_per_minute", "check_requests_per_minute"):
         if values[name] is None:
@@ -141,7 +141,7 @@ def checked_options(
 
 
 def shown_flags(options: RunOptions) -> dict[str, Any]:
-    """The flags as `run.json` shows them: by attribute, without secrets."""
+    """Return the flags for `run.json`: by attribute, without secrets."""
     shown: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(options)}
     for flag in run_flags():
         if flag.secret and shown[flag.attribute]:
@@ -150,5 +150,5 @@ def shown_flags(options: RunOptions) -> dict[str, Any]:
     if options.endpoint is not None:
         shown["endpoint"] = options.endpoint.address
     elif options.service != EMULATOR:
-        shown["endpoint"] = EMULATOR  # or a replay of what failed would ask the service itself
+        shown["endpoint"] = EMULATOR  # without this, the report's replay command would call the real service
     return shown

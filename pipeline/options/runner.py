@@ -1,4 +1,4 @@
-"""The flags of the runner, which are Beam's: passed through, but not when they are misspelt."""
+"""The flags of Beam's runner. They are passed on to Beam, but a misspelt one is refused."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SECRET = re.compile(r"secret|token|password|access_key|connection_string")
 
 
 def check_runner_flags(parser: FlagParser, unknown: Sequence[str]) -> None:
-    """Refuse what is neither ours nor the runner's: Beam would drop a misspelt flag without a word.
+    """Refuse flags that are neither ours nor the runner's. Beam would ignore a misspelt flag silently.
 
     Raises:
-        UsageError: It names the flag and the one that was meant, or what is wrong with a runner's flag.
+        UsageError: A flag is unknown, or a runner's flag has a wrong value.
     """
     if not unknown:
         return
@@ -26,11 +26,11 @@ def check_runner_flags(parser: FlagParser, unknown: Sequence[str]) -> None:
 
 
 def beam_parser(prog: str) -> FlagParser:
-    """A parser of every flag that Beam knows. Beam is imported here and no sooner: that takes seconds."""
+    """Make a parser of every flag that Beam knows. Beam is imported only here, because that takes seconds."""
     import apache_beam.options.pipeline_options as beam_options
 
     class RunnerParser(FlagParser, beam_options._BeamArgumentParser):
-        """Beam's parser, which knows Beam's kinds of flags, but with our errors."""
+        """Beam's parser, which knows Beam's types of flags, but with our error messages."""
 
     parser = RunnerParser(prog=prog, add_help=False, conflict_handler="resolve")
     for kind in beam_options.PipelineOptions.__subclasses__():
@@ -39,7 +39,7 @@ def beam_parser(prog: str) -> FlagParser:
 
 
 def without_secrets(runner_flags: Sequence[str]) -> list[str]:
-    """The runner's flags as they may be shown: `***` stands for the value of one that is a secret."""
+    """Return the runner's flags with `***` in place of secret values."""
     shown: list[str] = []
     hide_next = False
     for flag in runner_flags:

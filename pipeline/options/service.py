@@ -1,4 +1,4 @@
-"""Which service is called, and how: its flags, and the address that they amount to."""
+"""The flags that say which service is called, and the address that follows from them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ ADDRESS = re.compile(
     r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(?P<port>[0-9]{1,5}))?/?"
 )
 EMULATOR = "emulator"
-"""As `--service`: the first service, emulated. As `--endpoint`: an emulator of the service that is asked."""
+"""A value of two flags. `--service`: the Grounded Generation API, emulated. `--endpoint`: an emulator of the
+service that `--service` names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where calls go: `HOST:PORT`, and whether over TLS with credentials."""
+    """Where calls are sent: `HOST:PORT`, and whether they use TLS and credentials."""
 
     address: str
     secure: bool
@@ -41,7 +42,7 @@ def _words(text: str) -> tuple[str, ...]:
         words = tuple(shlex.split(text))
     except ValueError:
         raise UsageError(
-            f"--emulator_flags={text} has a quote without its partner: add the second one."
+            f"--emulator_flags={text} has an opening quote without a closing one: add it."
         ) from None
     if any(word.partition("=")[0] == "--port" for word in words):
         raise UsageError("--emulator_flags holds --port, which the run chooses itself: leave it out.")
@@ -50,9 +51,9 @@ def _words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceOptions:
-    """Whom to ask. `endpoint` is None when the run starts its own emulator."""
+    """Which service to call. `endpoint` is None when the run starts its own emulator."""
 
-    GROUP: ClassVar[str] = "whom to ask"
+    GROUP: ClassVar[str] = "which service to call"
 
     service: str = flag(
         "",
@@ -67,8 +68,8 @@ class ServiceOptions:
     endpoint: Endpoint | None = flag(
         None,
         Flag(
-            "Call this server instead of the service's own; over TLS unless it is on this machine. The word "
-            "emulator starts one of the service on this machine.",
+            "Call this server instead of the service's own. The calls use TLS unless it is on this machine. "
+            "The word emulator starts an emulator of the service on this machine.",
             metavar="HOST:PORT",
             template=None,
         ),
@@ -76,9 +77,9 @@ class ServiceOptions:
     location: str = flag(
         "",
         Flag(
-            "The location resource that requests name; it decides which regional endpoint is called. Gemini "
-            "is asked on the Agent Platform with one, and without one on the Developer API, with the key in "
-            "GEMINI_API_KEY.",
+            "The location resource that requests name. It decides which regional endpoint is called. Gemini "
+            "is called on the Agent Platform when it is given. Without it, Gemini is called on the Developer "
+            "API, with the key in GEMINI_API_KEY.",
             metavar="projects/P/locations/L",
             pattern=LOCATION,
             noun="location",
@@ -89,9 +90,9 @@ class ServiceOptions:
     api_version: str = flag(
         "",
         Flag(
-            "The version of the API; v1alpha works over REST only.",
+            "The version of the API. v1alpha works over REST only.",
             choices=("v1", "v1beta", "v1alpha", "v1beta1"),
-            default_said="v1, and v1beta for Gemini on the Developer API",
+            default_said="v1; for Gemini on the Developer API v1beta",
         ),
     )
     transport: str = flag(
@@ -99,13 +100,13 @@ class ServiceOptions:
         Flag(
             "The protocol of the calls.",
             choices=("grpc", "rest"),
-            default_said="grpc, and rest for Gemini",
+            default_said="grpc; for Gemini rest",
         ),
     )
     model: str | None = flag(
         None,
         Flag(
-            "The model of every request that names none; Gemini needs one.",
+            "The model of every request that names none. Gemini needs one.",
             metavar="NAME",
             default_said="the service's own",
             pattern=r"[A-Za-z0-9][A-Za-z0-9._@/:-]*",
@@ -117,7 +118,7 @@ class ServiceOptions:
     facts_instruction: str = flag(
         FACTS_INSTRUCTION,
         Flag(
-            "What stands above a record's facts in the prompt, where the service takes them there alone "
+            "The text above a record's facts in the prompt, for a service that takes facts only there "
             "(Gemini).",
             metavar="TEXT",
             empty="refused",
@@ -137,8 +138,8 @@ class ServiceOptions:
     check_location: str = flag(
         "",
         Flag(
-            "The location resource in whose name --check_grounding asks the Grounded Generation API, where "
-            "the answers are Gemini's.",
+            "The location resource for the checks of --check_grounding when Gemini answers. The Grounded "
+            "Generation API makes these checks.",
             metavar="projects/P/locations/L",
             pattern=LOCATION,
             noun="location",
@@ -149,9 +150,9 @@ class ServiceOptions:
     citation_threshold: float | None = flag(
         None,
         Flag(
-            "The confidence, from 0 to 1, from which a check cites a fact.",
+            "The lowest confidence, from 0 to 1, with which a check cites a fact.",
             metavar="SHARE",
-            default_said="the service's own",
+            default_said="the service's default",
             least=0,
             most=1,
             only=Only.CHECKS,
@@ -163,7 +164,7 @@ class ServiceOptions:
 
 
 def service_asked(service: str) -> str:
-    """The name of the service that a `--service` means."""
+    """Return the name of the service that `--service` means."""
     return DISCOVERY_ENGINE if service == EMULATOR else service
 
 
@@ -173,18 +174,18 @@ def is_emulated(service: str, endpoint: str | None) -> bool:
 
 
 def settled(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of `ServiceOptions` that depend on each other: where to call, and how.
+    """Return the attributes of `ServiceOptions` that depend on each other, such as endpoint and version.
 
     Args:
-        values: The attributes of `ServiceOptions`, but for `endpoint`, which is still a text or None.
+        values: The attributes of `ServiceOptions`, except that `endpoint` is still a text or None.
 
     Raises:
-        UsageError: The flags name no server, or one that may not be called so.
+        UsageError: The flags name no server, or one that may not be called in this way.
     """
     service, location, endpoint = values["service"], values["location"], values["endpoint"]
     if not service:
         raise UsageError(
-            "Nothing says whom to ask: give --service=discoveryengine, --service=gemini, or "
+            "Nothing says which service to call: give --service=discoveryengine, --service=gemini, or "
             "--service=emulator to try it out."
         )
     asked = service_asked(service)
@@ -193,7 +194,7 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
     access = access_of(asked, location)
     if access is None:
         raise UsageError(
-            "Nothing says in whose name to ask: give --location=projects/PROJECT/locations/global."
+            "Nothing says which project makes the calls: give --location=projects/PROJECT/locations/global."
         )
     return {
         "location": location,
@@ -205,7 +206,7 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_location(values: Mapping[str, Any], asked: str) -> str:
-    """Where answers of a service are checked that does not check them itself."""
+    """Return the location of the checks when the service that answers does not make them; else empty."""
     given: str = values["check_location"]
     if asked == DISCOVERY_ENGINE or not values["check_grounding"]:
         if given:
@@ -218,13 +219,13 @@ def _check_location(values: Mapping[str, Any], asked: str) -> str:
     access = access_of(DISCOVERY_ENGINE, given)
     if access is None:
         raise UsageError(
-            "--check_grounding asks the Grounded Generation API, which --service=gemini is not: give "
-            "--check_location=projects/PROJECT/locations/global, or leave it out."
+            "--check_grounding calls the Grounded Generation API, and --service=gemini calls another one: "
+            "give --check_location=projects/PROJECT/locations/global, or leave out --check_grounding."
         )
     if access.endpoint is None:
         raise UsageError(
-            f"--check_location={given} is in {given.rpartition('/')[2]}, which has no endpoint known here: "
-            f"use one of {', '.join(access.regions)}."
+            f"--check_location={given} is in {given.rpartition('/')[2]}, where no endpoint is known: use one "
+            f"of {', '.join(access.regions)}."
         )
     return given
 
@@ -234,7 +235,7 @@ def _one_of(known: tuple[str, ...], name: str, given: str, asked: str, location:
         return given or known[0]
     where = f"{asked} {'with' if location else 'without'} a --location"
     raise UsageError(
-        f"--{name}={given} is not there for {where}: give {' or '.join(known)}, or leave it out."
+        f"--{name}={given} does not exist for {where}: give {' or '.join(known)}, or leave it out."
     )
 
 
@@ -256,26 +257,26 @@ def _where(values: Mapping[str, Any], access: Access, location: str) -> Endpoint
         return _endpoint(endpoint, service)
     if access.endpoint is None:
         raise UsageError(
-            f"--location={location} is in {location.rpartition('/')[2]}, which has no endpoint known here: "
-            f"use one of {', '.join(access.regions)}, or name a server with --endpoint."
+            f"--location={location} is in {location.rpartition('/')[2]}, where no endpoint is known: use one "
+            f"of {', '.join(access.regions)}, or name a server with --endpoint."
         )
     return Endpoint(access.endpoint, secure=True)
 
 
 def _endpoint(text: str, service: str) -> Endpoint:
-    if "@" in text:  # not shown: there may be a password in it
-        raise UsageError("--endpoint holds a user, which no server here takes: write HOST:PORT.")
+    if "@" in text:  # the error must not show the text, which may contain a password
+        raise UsageError("--endpoint contains a user name, which is not allowed: write HOST:PORT.")
     match = ADDRESS.fullmatch(text)
     port = int(match["port"]) if match and match["port"] else None
     if match is None or (port is not None and not 0 < port < 65536):
-        raise UsageError(f"--endpoint={text} is no address: write HOST:PORT.")
+        raise UsageError(f"--endpoint={text} is not an address: write HOST:PORT.")
     scheme, host = match["scheme"], match["host"].strip("[]")
     local = is_loopback(host)
     secure = scheme == "https" or (scheme is None and not local)
     if not local and (not secure or service == EMULATOR):
         raise UsageError(
-            f"--endpoint={text} is not on this machine, and calls without TLS stay on loopback: "
-            f"use an https address with --service={service_asked(service)}, or 127.0.0.1."
+            f"--endpoint={text} is not on this machine, and calls without TLS are allowed only to this "
+            f"machine: use an https address with --service={service_asked(service)}, or 127.0.0.1."
         )
     if port is None and not secure:
         raise UsageError(f"--endpoint={text} names no port: write HOST:PORT.")

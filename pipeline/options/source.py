@@ -1,4 +1,4 @@
-"""Where questions come from: files, or a subscription or topic of Pub/Sub."""
+"""The flags that say where questions come from: files, or a subscription or topic of Pub/Sub."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class SourceKind:
     """A kind of source.
 
     Attributes:
-        flag: The flag that names a source of this kind. Exactly one such flag is given.
-        attribute: The attribute of the options that it sets.
-        bounded: Whether the records of such a source come to an end.
-        made_by: `MODULE:FUNCTION`, which makes the `Source` from the options. It is named rather than
-            imported, since flags are checked without Beam.
+        flag: The flag that names a source of this kind. A run has exactly one such flag.
+        attribute: The attribute of the options that the flag sets.
+        bounded: Whether such a source has an end.
+        made_by: `MODULE:FUNCTION` of the function that makes the `Source` from the options. It is a name
+            rather than an import, because flags are checked without importing Beam.
     """
 
     flag: str
@@ -43,7 +43,7 @@ SOURCES = (
 
 
 def source_kind(value_of: Callable[[str], Any]) -> SourceKind | None:
-    """The kind of the source that is given, by the values of the options' attributes; None without one."""
+    """Return the kind of the source that the options' attributes name, or None."""
     return next((kind for kind in SOURCES if value_of(kind.attribute)), None)
 
 
@@ -61,21 +61,23 @@ def _delimiter(text: str) -> str:
     delimiter = _DELIMITERS.get(text, text)
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise UsageError(
-            f"--csv_delimiter={text} is no delimiter: give one character, or one of {', '.join(_DELIMITERS)}."
+            f"--csv_delimiter={text} is not a delimiter: give one character, or one of "
+            f"{', '.join(_DELIMITERS)}."
         )
     return delimiter
 
 
 def _encoding(text: str) -> str:
     try:
-        # Python's list of encodings holds some that are none of text, such as base64.
+        # Decoding refuses codecs that are not encodings of text, such as base64.
         b"a".decode(text)
         return codecs.lookup(text).name
-    except UnicodeError:  # as of one byte in UTF-16
+    except UnicodeError:  # in UTF-16, for example, one byte is not a character
         return codecs.lookup(text).name
     except (LookupError, ValueError):
         raise UsageError(
-            f"--encoding={text} is no encoding that Python knows: give one such as latin-1, cp1252 or utf-16."
+            f"--encoding={text} is not an encoding that Python knows: give one such as latin-1, cp1252 or "
+            "utf-16."
         ) from None
 
 
@@ -100,9 +102,9 @@ class SourceOptions:
     csv_delimiter: str | None = flag(
         None,
         Flag(
-            "What separates the cells of CSV files: comma, semicolon, tab, pipe, or any one character.",
+            "The separator in CSV files: comma, semicolon, tab, pipe, or any one character.",
             metavar="CHARACTER",
-            default_said="read from the first lines",
+            default_said="found out from the first lines",
             read=_delimiter,
             only=Only.ARCHIVES,
         ),
@@ -112,7 +114,7 @@ class SourceOptions:
         Flag(
             "The encoding of JSON and CSV files, such as latin-1.",
             metavar="NAME",
-            default_said="UTF-8, or UTF-16 where a file begins with its byte order mark",
+            default_said="UTF-8; UTF-16 for a file with its byte order mark",
             read=_encoding,
             only=Only.ARCHIVES,
         ),
@@ -120,7 +122,7 @@ class SourceOptions:
     limit: int | None = flag(
         None,
         Flag(
-            "Ask only the first N records, in the order of the files' names; broken ones count too.",
+            "Ask only the first N records, in the order of the files' names. Broken records count, too.",
             metavar="N",
             least=1,
             most=MOST,
@@ -131,7 +133,7 @@ class SourceOptions:
     sample: int | None = flag(
         None,
         Flag(
-            "Ask only N records, drawn at random from all files; the files are read once more for this.",
+            "Ask only N records, drawn at random from all files. The files are read once more for this.",
             metavar="N",
             least=1,
             most=MOST,
@@ -142,8 +144,8 @@ class SourceOptions:
     seed: int = flag(
         0,
         Flag(
-            "What --sample is drawn with: the same seed draws the same records, and a larger sample holds "
-            "the smaller one.",
+            "The seed for --sample. The same seed draws the same records, and a larger sample contains the "
+            "smaller one.",
             metavar="N",
             least=0,
             most=MOST,
@@ -154,7 +156,7 @@ class SourceOptions:
     input_subscription: str | None = flag(
         None,
         Flag(
-            "Read questions from this Pub/Sub subscription instead of files; each message is one question.",
+            "Read questions from this Pub/Sub subscription instead of files. Each message is one question.",
             metavar="projects/P/subscriptions/S",
             pattern=SUBSCRIPTION,
             noun="subscription",
@@ -168,7 +170,7 @@ class SourceOptions:
     input_topic: str | None = flag(
         None,
         Flag(
-            "Read questions from this Pub/Sub topic instead of files; works on Dataflow only.",
+            "Read questions from this Pub/Sub topic instead of files. This works on Dataflow only.",
             metavar="projects/P/topics/T",
             pattern=TOPIC,
             noun="topic",
@@ -182,7 +184,8 @@ class SourceOptions:
     id_attribute: str | None = flag(
         None,
         Flag(
-            "The message attribute that identifies a message, so that one delivered twice is asked once.",
+            "The message attribute that identifies a message. A message that is delivered twice is then "
+            "asked only once.",
             metavar="NAME",
             only=Only.STREAMS,
         ),
@@ -194,7 +197,7 @@ class SourceOptions:
     stop_when_idle: float | None = flag(
         None,
         Flag(
-            "Stop when no message came for S seconds; works with the worker on this machine only.",
+            "Stop when no message came for S seconds. This works only with a worker on this machine.",
             metavar="S",
             least=0.001,
             most=DAY_SECONDS,
@@ -214,16 +217,16 @@ def check_one_source(given: argparse.Namespace) -> None:
     if not sources:
         raise UsageError("Nothing says what to ask: give --input=FILE or --input_subscription=NAME.")
     if len(sources) > 1:
-        raise UsageError(f"--{sources[0]} and --{sources[1]} are two sources: give exactly one.")
+        raise UsageError(f"--{sources[0]} and --{sources[1]} name two sources: give exactly one.")
 
 
 def check_sample(values: Mapping[str, Any]) -> None:
-    """Check what the flags that choose records mean for each other.
+    """Check that the flags that choose records fit together.
 
     Raises:
         UsageError: Two of them contradict each other.
     """
     if values["limit"] is not None and values["sample"] is not None:
-        raise UsageError("--limit takes the first records and --sample draws some: give only one of them.")
+        raise UsageError("--limit takes the first records and --sample random ones: give only one of them.")
     if values["seed"] and values["sample"] is None:
-        raise UsageError("--seed is what --sample is drawn with: give --sample=N too, or leave it out.")
+        raise UsageError("--seed has an effect only with --sample: give --sample=N, too, or leave it out.")

@@ -17,12 +17,12 @@ example:
 
 @dataclass(frozen=True, slots=True)
 class SqlOptions:
-    """Which dataset the views are for, as given, or None for tables whose names stand alone."""
+    """The values of the flags. `bigquery_dataset` is None for table names without a dataset."""
 
     bigquery_dataset: str | None = flag(
         None,
         Flag(
-            "The dataset of the tables. Without it the names of the tables stand alone, as in DuckDB.",
+            "The dataset of the tables. Without it, table names have no dataset, as in DuckDB.",
             metavar="PROJECT.DATASET",
         ),
     )
@@ -32,8 +32,8 @@ def sql_parser() -> FlagParser:
     """The parser of the command's flags."""
     return FlagParser(
         prog="groundrows sql",
-        description="Print the statements that make the views: every row once, answers with their claims,\n"
-        "unsupported claims, sources, thresholds, failures.",
+        description="Print the SQL statements that create the views: every row once, answers with their\n"
+        "claims, unsupported claims, sources, thresholds, failures.",
         epilog=EXAMPLE,
         flags=flags_of(SqlOptions),
     )

@@ -1,1 +1,1 @@
-"""A run's rows as tables that are queried, for whatever shows or exports them."""
+"""Opens a run's rows as tables for queries. The report, the export and the reader use this."""

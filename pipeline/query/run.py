@@ -1,4 +1,4 @@
-"""A run's row files, found and opened for queries: by polars a file at a time, by DuckDB together."""
+"""Finds a run's row files and opens them for queries. polars reads one file at a time; DuckDB reads all."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from groundrows.schemas.errors import UsageError
 from groundrows.schemas.tables import TABLES
 from groundrows.schemas.wording import reason_of
 
-# Rows decoded at once, texts and all; an answer may be megabytes.
+# The number of rows decoded at once. It is small, because an answer may have megabytes.
 BATCH_ROWS = 1_024
 MEMORY = "384MB"
 
 
 @dataclass(frozen=True, slots=True)
 class RowsFile:
-    """A row file: its name, and where on this machine its bytes are found."""
+    """A row file: its name, and the path of the file, or of a copy of it, on this machine."""
 
     name: str
     path: str
@@ -40,13 +40,13 @@ class RowsFile:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run's directory as it was found.
+    """A run's directory.
 
     Attributes:
-        directory: Its name as given.
+        directory: Its name, as the user gave it.
         files: Its row files by table.
-        summary: What `run.json` says, or None where no run has finished.
-        stopped: Whether a run is under way there, or was stopped.
+        summary: The content of `run.json`, or None when no run has finished.
+        stopped: Whether an unfinished run is there. It may be stopped or still running.
     """
 
     directory: str
@@ -56,7 +56,7 @@ class Run:
 
 
 def find_run(directory: str, folder: str) -> Run:
-    """Find a run's files; those on `gs://` are copied into `folder`.
+    """Find a run's files. Files on `gs://` are copied into `folder`.
 
     Raises:
         UsageError: There is no such directory, it holds no rows, or it can't be read.
@@ -73,7 +73,7 @@ def find_run(directory: str, folder: str) -> Run:
         files = {table: tuple(_local(path, folder) for path in paths) for table, paths in found.items()}
     except file_systems.errors() as error:
         raise UsageError(
-            f"The directory {directory} can't be read: {reason_of(cause_of(error))}; see to that."
+            f"The directory {directory} can't be read: {reason_of(cause_of(error))}; fix that and try again."
         ) from None
     if not any(files.values()):
         raise UsageError(f"The directory {directory} holds no rows of a run: {_why_none(stopped)}.")
@@ -86,14 +86,14 @@ def _summary(directory: str) -> dict[str, Any] | None:
         return read_json(path)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"The file {path} can't be read: {reason_of(error)}; repair it, or move it away to have the rows "
-            "reported alone."
+            f"The file {path} can't be read: {reason_of(error)}; repair it, or move it away to use the rows "
+            "without it."
         ) from None
 
 
 def _why_none(stopped: bool) -> str:
     if stopped:
-        return "the one that was stopped there wrote none yet, and the same command takes it up"
+        return "the run that was stopped there wrote none yet; run its command again to continue it"
     return "name the --output of a run"
 
 
@@ -102,7 +102,7 @@ def _local(path: str, folder: str) -> RowsFile:
         return RowsFile(path, path)
     copy = os.path.join(folder, f"{uuid.uuid4().hex}{format_of(path).suffix}")
     if not is_remote(path):
-        # polars takes no name that is no UTF-8.
+        # polars refuses file names that are not valid UTF-8.
         os.symlink(os.path.abspath(path), copy)
         return RowsFile(path, copy)
     with (
@@ -114,7 +114,7 @@ def _local(path: str, folder: str) -> RowsFile:
 
 
 def opened(folder: str) -> duckdb.DuckDBPyConnection:
-    """A database for the tables of runs, which keeps what does not fit into memory in `folder`."""
+    """Open a database for the tables of runs. It puts what does not fit into memory into `folder`."""
     db = duckdb.connect(
         config={
             "memory_limit": MEMORY,
@@ -128,15 +128,15 @@ def opened(folder: str) -> duckdb.DuckDBPyConnection:
 
 
 def empty(table: str, folder: str) -> RowsFile:
-    """A file without rows, which has the columns of a table."""
+    """Write a file without rows, which has the columns of a table."""
     path = os.path.join(folder, f"empty-{table}{FORMATS[DEFAULT].suffix}")
     RowFile(path, table).close()
     return RowsFile(path, path)
 
 
 def scan(file: RowsFile) -> pl.LazyFrame:
-    """A file's rows; figures that are none, NaN and the infinite, are null."""
-    # Or polars gathers a hundred thousand rows, whatever they hold, before it looks at any.
+    """Return a file's rows as a polars frame. NaN and infinite numbers are null."""
+    # Without this, polars reads a hundred thousand rows at once, whatever their size.
     pl.Config.set_streaming_chunk_size(BATCH_ROWS)
     rows = format_of(file.path).scan(file.path, BATCH_ROWS)
     kinds = rows.collect_schema()
@@ -144,16 +144,16 @@ def scan(file: RowsFile) -> pl.LazyFrame:
 
 
 def finite(figure: pl.Expr) -> pl.Expr:
-    """The figure, or null where it is NaN or infinite."""
+    """Return the number, or null when it is NaN or infinite."""
     return pl.when(figure.is_finite()).then(figure)
 
 
 @contextmanager
 def readable(file: RowsFile) -> Iterator[None]:
-    """Say what can't be read.
+    """Turn every error of reading a file into a sentence about the file.
 
     Raises:
-        UsageError: In place of whatever reading the file raises.
+        UsageError: The file can't be read.
     """
     try:
         yield
@@ -168,14 +168,14 @@ def copied(
     chosen: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows,
     **form: Any,
 ) -> str:
-    """Copy a run's table, file by file, to Parquet files that DuckDB reads; returns their pattern, for SQL.
+    """Copy a run's table to Parquet files, which DuckDB can read; return their pattern for SQL.
 
     Args:
         run: The run.
-        table: Which of its tables; without any file of it, an empty one has the columns.
+        table: The table's name. When it has no files, an empty file with its columns is written.
         stem: The beginning of the copies' paths.
-        chosen: What of the rows is copied.
-        form: What polars takes on how a Parquet file is written.
+        chosen: Selects the rows and columns to copy.
+        form: Settings with which polars writes Parquet files.
 
     Raises:
         UsageError: A file can't be read.

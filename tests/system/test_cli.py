@@ -106,7 +106,7 @@ def test_help_comes_without_beam() -> None:
     for flag in ("--requests_per_minute", "--price_per_1000_requests", "--failures", "--export", "--latency"):
         assert f"  {flag}" in done.stdout
     # Every flag of a run says what it is for, or what it takes.
-    assert "--share_identical     Ask equal requests once" in done.stdout
+    assert "--share_identical     Send equal requests only once" in done.stdout
 
 
 def test_the_module_is_the_run_command() -> None:

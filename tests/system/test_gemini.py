@@ -210,7 +210,7 @@ def test_the_key_is_nowhere_in_what_a_run_leaves(
         (("--service=gemini", "--model=m"), "set GEMINI_API_KEY"),
         (("--service=gemini", "--model=m", "--transport=grpc"), "give rest"),
         (("--service=gemini", "--model=m", "--api_version=v1"), "give v1beta or v1alpha"),
-        (("--service=gemini", "--model=a b"), "is no model"),
+        (("--service=gemini", "--model=a b"), "is not a valid model"),
         (("--service=gemini", "--mode=check", "--endpoint=emulator"), "has no method that checks"),
         (
             (

@@ -1,1 +1,1 @@
-"""The kinds of files that rows are exported to, one module each; `known.py` lists them."""
+"""The file formats for exports. Each has a module, and `known.py` lists them."""

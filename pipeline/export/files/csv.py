@@ -1,4 +1,4 @@
-"""CSV for spreadsheets and programs: UTF-8, commas, a header, lines that end in CR and LF."""
+"""CSV for spreadsheets and programs: UTF-8, commas, a header, and lines that end with CR and LF."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from groundrows.schemas.failed_fields import marked_as_text
 
 
 def write(sheet: Sheet, file: BinaryIO) -> int:
-    """Write the rows; returns their number."""
+    """Write the rows; return their number."""
     count = 0
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text)
@@ -20,12 +20,12 @@ def write(sheet: Sheet, file: BinaryIO) -> int:
     for row in sheet.rows():
         writer.writerow(map(cell, row))
         count += 1
-    text.detach()  # which writes what is buffered, and leaves the file open
+    text.detach()  # writes the buffered text, and leaves the file open
     return count
 
 
 def cell(value: Any) -> Any:
-    """A value as a cell. Text that a spreadsheet would run gets an apostrophe before it."""
+    """Return a value as a cell. Text that a spreadsheet would run as a formula gets an apostrophe."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""JSON Lines: an object a row, with lists and objects as they are."""
+"""JSON Lines: one object per row. Lists and objects keep their structure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from groundrows.pipeline.export.sheet import Sheet
 
 
 def write(sheet: Sheet, file: BinaryIO) -> int:
-    """Write the rows; returns their number."""
+    """Write the rows; return their number."""
     count = 0
     for row in sheet.rows():
         file.write(as_json(dict(zip(sheet.columns, row, strict=True))).encode() + b"\n")

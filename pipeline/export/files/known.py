@@ -1,4 +1,4 @@
-"""The kinds of files by name, which is also the end of their names."""
+"""The file formats by name. The name is also the end of the files' names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from groundrows.pipeline.export.files import csv, jsonl, parquet, xlsx
 from groundrows.pipeline.export.sheet import Sheet
 
 Write = Callable[[Sheet, BinaryIO], int]
-"""Writes a sheet into an open file and returns the number of its rows."""
+"""A function that writes a sheet into an open file and returns the number of rows."""
 
 WRITERS: dict[str, Write] = {
     "csv": csv.write,

@@ -10,7 +10,7 @@ from groundrows.pipeline.export.sheet import Sheet
 
 
 def write(sheet: Sheet, file: BinaryIO) -> int:
-    """Write the rows; returns their number."""
+    """Write the rows; return their number."""
     count = 0
     with pq.ParquetWriter(file, sheet.schema, compression="zstd") as writer:
         for batch in sheet.read():

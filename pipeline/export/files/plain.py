@@ -1,4 +1,4 @@
-"""Values as the kinds of files have them that know text, numbers and truth values only."""
+"""Converts values for file formats that know only text, numbers and booleans."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def as_json(value: Any) -> str:
-    """Compact JSON; bytes are base64, and moments are text."""
+    """Return compact JSON. Bytes become base64, and times become text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=as_text)
 
 
 def as_text(value: Any) -> str:
-    """Bytes as base64, a moment by ISO 8601 in UTC, and lists and objects as JSON.
+    """Return bytes as base64, a time in ISO 8601 and UTC, and lists and objects as JSON.
 
     Raises:
         TypeError: The value is none of these.
@@ -25,4 +25,4 @@ def as_text(value: Any) -> str:
         return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     if isinstance(value, list | dict):
         return as_json(value)
-    raise TypeError(f"a {type(value).__name__} is no value of a row")
+    raise TypeError(f"a {type(value).__name__} can't be a value of a row")

@@ -1,4 +1,4 @@
-"""Excel workbooks. Text is text there, never a formula or a link."""
+"""Excel workbooks. Text is always written as text, never as a formula or a link."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from xlsxwriter.worksheet import Worksheet
 from groundrows.pipeline.export.files.plain import as_text
 from groundrows.pipeline.export.sheet import Sheet
 
-# Excel's own bounds.
+# Limits of Excel.
 MOST_ROWS = 1_048_576
 MOST_COLUMNS = 16_384
 LONGEST_TEXT = 32_767  # UTF-16 code units
 MOMENT = 'yyyy-mm-dd hh:mm:ss.000" UTC"'
-# Excel keeps a number as a double: digits beyond these are lost.
+# Excel stores numbers as 64-bit floats. Larger whole numbers would lose digits.
 LARGEST_NUMBER = 10**15
 
 
 def write(sheet: Sheet, file: BinaryIO) -> int:
-    """Write the rows, on further sheets where one is full; returns their number.
+    """Write the rows, on further sheets when one is full; return their number.
 
     Raises:
         ValueError: There are more columns than a sheet has.
     """
     if len(sheet.columns) > MOST_COLUMNS:
-        raise ValueError(f"{len(sheet.columns):,} columns are more than a sheet's {MOST_COLUMNS:,}")
+        raise ValueError(f"{len(sheet.columns):,} columns are more than the {MOST_COLUMNS:,} of a sheet")
     options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     count = 0
     with xlsxwriter.Workbook(file, options) as book:
@@ -59,7 +59,7 @@ def _put(page: Worksheet, row: int, column: int, value: Any, moment: Any) -> Non
     elif isinstance(value, int | float) and abs(value) < LARGEST_NUMBER:
         page.write_number(row, column, value)
     elif isinstance(value, datetime):
-        # Excel knows no time zones and, by its own dates, nothing before 1900.
+        # Excel has no time zones and no dates before 1900.
         page.write_datetime(row, column, value.astimezone(UTC).replace(tzinfo=None), moment)
     elif isinstance(value, str):
         page.write_string(row, column, cut(value))
@@ -68,7 +68,7 @@ def _put(page: Worksheet, row: int, column: int, value: Any, moment: Any) -> Non
 
 
 def cut(text: str) -> str:
-    """Text that fits into a cell; what is cut says so at its end, and how long it was."""
+    """Return text that fits into a cell. A text that is cut ends with a note of its full length."""
     if len(text) <= LONGEST_TEXT // 2 or _units(text) <= LONGEST_TEXT:
         return text
     mark = f"… [cut: {len(text):,} characters]"

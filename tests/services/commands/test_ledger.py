@@ -273,7 +273,7 @@ def test_a_run_that_named_its_ledger_is_shown_that_one(groundrows: Groundrows, t
     (tmp_path / "out").mkdir()
     for ledger, code, said in (
         (uri, 0, f"{uri} holds"),
-        ("none", 2, "kept no ledger"),
+        ("none", 2, "had no ledger"),
         ("redis://:***@127.0.0.1:1/0", 2, "has a password"),
         (None, 2, "has no ledger"),
     ):

@@ -204,32 +204,37 @@ OWN = ["--service=emulator", "--max_in_flight=4"]
 @pytest.mark.parametrize(
     ("flags", "seconds", "latency_from", "said"),
     [
-        ([*OWN], 0, "emulator", "since the emulator answers at once"),
+        ([*OWN], 0, "emulator", "because the emulator answers at once"),
         (
             [*OWN, "--emulator_flags=--latency=0.5"],
             12.5,
             "emulator",
-            "0.5 s a call, as the emulator's flags say",
+            "0.5 s per call, from the emulator's flags",
         ),
         # exp(sigma² / 2) of a log-normal latency, with sigma = ln(9) / 2.326
-        ([*OWN, "--emulator_flags=--latency=lognormal:1,9"], 39.06, "emulator", "1.56 s a call, as the emul"),
+        (
+            [*OWN, "--emulator_flags=--latency=lognormal:1,9"],
+            39.06,
+            "emulator",
+            "1.56 s per call, from the emul",
+        ),
         (
             [*OWN, "--emulator_flags=--latency=0.5", "--expected_latency_seconds=5"],
             125,
             "given",
-            "5 s a call (--expected_latency_seconds)",
+            "5 s per call (--expected_latency_seconds)",
         ),
         (
             ["--service=emulator", "--endpoint=127.0.0.1:1", "--max_in_flight=4"],
             125,
             "assumed",
-            "5 s a call, which is assumed: --expected_latency_seconds says otherwise",
+            "5 s per call, an assumption that --expected_latency_seconds changes",
         ),
         (
             [*REAL, "--requests_per_minute=60000", "--max_in_flight=4"],
             125,
             "assumed",
-            "5 s a call, which is assumed",
+            "5 s per call, an assumption",
         ),
     ],
 )

@@ -273,7 +273,7 @@ def test_what_is_wrong_is_said_in_a_sentence(here, tmp_path):
     empty.mkdir()
     assert "holds no rows" in fails(empty)
     (empty / ".run.json").write_text("{}")
-    assert "the same command takes it up" in fails(empty)
+    assert "run its command again to continue it" in fails(empty)
     (empty / "run.json").write_text(json.dumps(run_json()))
     assert "holds no rows" in fails(empty)
     run = write_run(tmp_path / "run", ROWS, calls=4)

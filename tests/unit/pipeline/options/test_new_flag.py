@@ -76,7 +76,9 @@ def test_its_value_is_checked() -> None:
     assert refusal(*ARCHIVE, "--patience=10") == (
         "--patience=10 makes no sense: give a whole number from 1 to 9."
     )
-    assert refusal(*ARCHIVE, "--courier=post") == "--courier=post is no courier: write courier://HOST."
+    assert (
+        refusal(*ARCHIVE, "--courier=post") == "--courier=post is not a valid courier: write courier://HOST."
+    )
     assert refusal(*STREAM, "--patience=5").startswith("--patience is for questions from files")
     assert refusal(*ARCHIVE, "--patiense=5") == "There is no flag --patiense: did you mean --patience?"
 

@@ -297,7 +297,9 @@ def test_a_negative_number_of_its_own_word() -> None:
     ],
 )
 def test_a_location_that_is_none(location: str) -> None:
-    with pytest.raises(UsageError, match=r"is no location: write projects/PROJECT/locations/global\.$"):
+    with pytest.raises(
+        UsageError, match=r"is not a valid location: write projects/PROJECT/locations/global\.$"
+    ):
         parse_run([*LEAST, f"--location={location}"])
 
 
@@ -396,7 +398,7 @@ def test_a_server_on_this_machine_has_a_port(text: str) -> None:
     ],
 )
 def test_an_endpoint_that_is_no_address(text: str) -> None:
-    assert "is no address: write HOST:PORT." in refusal(*REAL, f"--endpoint={text}")
+    assert "is not an address: write HOST:PORT." in refusal(*REAL, f"--endpoint={text}")
 
 
 @pytest.mark.parametrize(
@@ -523,7 +525,7 @@ def test_encodings_that_python_knows(text: str, meant: str) -> None:
 
 @pytest.mark.parametrize("text", ["base64", "klingon", "a\0b"])
 def test_what_is_no_encoding_of_text_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no encoding that Python knows"):
+    with pytest.raises(UsageError, match="is not an encoding that Python knows"):
         parse_run([*LEAST, f"--encoding={text}"])
 
 
@@ -554,8 +556,8 @@ def test_a_part_is_at_least_one_record(flag: str) -> None:
     ("flags", "said"),
     [
         (["--limit=1", "--sample=1"], "give only one of them"),
-        (["--seed=1"], "give --sample=N too"),
-        (["--limit=1", "--seed=1"], "give --sample=N too"),
+        (["--seed=1"], "give --sample=N, too"),
+        (["--limit=1", "--seed=1"], "give --sample=N, too"),
     ],
 )
 def test_parts_that_contradict_each_other(flags: list[str], said: str) -> None:
