@@ -5,7 +5,9 @@ Leases end after four seconds instead of twenty, and a worker gathers small batc
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +21,7 @@ SURE_SECONDS = 3.0
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str], stderr: str) -> None:
-    """`groundrows ARGV` in this process, which ends with it.
+    """`groundrows ARGV` in this process, which ends with it. SIGUSR1 makes it say what its threads are doing.
 
     Args:
         argv: The command.
@@ -34,4 +36,5 @@ def run(argv: Sequence[str], environment: Mapping[str, str], stderr: str) -> Non
     with open(stderr, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    faulthandler.register(signal.SIGUSR1, sys.__stderr__)
     sys.exit(main(list(argv)))

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from groundrows.pipeline.emulator.process import EmulatorProcess, running_emulator
+from groundrows.pipeline.run import stopping
 from tests.support import hurried
 from tests.support.relay import Relay, relay_to
 from tests.support.runs import rows, summary, write_lines
@@ -163,6 +164,16 @@ class _Program:
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)
 
+    def end(self) -> None:
+        """End it at once. One that should have ended says first what it is doing."""
+        if self.process is None:
+            return
+        if not self.is_over:
+            self.signal(signal.SIGUSR1)
+            self.process.join(0.5)
+            self.process.kill()
+        self.process.join()
+
     @property
     def is_over(self) -> bool:
         return self.process.exitcode is not None
@@ -171,9 +182,15 @@ class _Program:
     def has_finished(self) -> bool:
         return (self.output / "run.json").exists()
 
+    @property
+    def had_not_begun(self) -> bool:
+        """Whether it was told to end before it worked, so that it has nothing to say of itself."""
+        code = self.process.exitcode
+        return code == -signal.SIGTERM or (code == 1 and self.said().endswith(f"{stopping.SENTENCE}\n"))
+
     def said(self) -> str:
         path = self.output.with_suffix(".stderr")
-        return path.read_text(errors="replace")[-2_000:] if path.exists() else ""
+        return path.read_text(errors="replace")[-9_000:] if path.exists() else ""
 
     def in_flight(self) -> int:
         """The most calls that may have been out at its faults, by its emulator's log."""
@@ -215,9 +232,7 @@ class World:
                 played.problems.append(str(error))
             finally:
                 for program in scene.programs:
-                    if program.process is not None:
-                        program.process.kill()
-                        program.process.join()
+                    program.end()
             played.problems += [
                 f"{each.output.name} said: {each.said()}" for each in scene.programs if played.problems
             ]
@@ -373,9 +388,9 @@ class _Scene:
             program.signal(signal.SIGTERM)
         for program in self.programs:
             program.process.join(SECONDS)
-            assert program.process.exitcode == 0, (
-                f"{program.output.name} ended with {program.process.exitcode}"
-            )
+            assert program.is_over, f"{program.output.name} does not end when it is told to"
+            code = program.process.exitcode
+            assert code == 0 or program.had_not_begun, f"{program.output.name} ended with {code}"
 
     def _answered(self) -> list[str]:
         return [row["question_id"] for each in self.programs for row in rows(each.output, "answers")]
@@ -391,6 +406,8 @@ class _Scene:
             played.problems.append("something was never asked")
         wanted = sorted(record["id"] for record in self._records())
         for program in self.programs:
+            if program.process.exitcode != 0:
+                continue
             said = summary(program.output)
             if not said["balanced"] or said["failed"]:
                 played.problems.append(f"{program.output.name} does not balance, or something failed")
