@@ -18,7 +18,7 @@ from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptio
 from groundrows.pipeline.run.intended import Intended, Kind
 from groundrows.pipeline.run.runner import is_dataflow, is_direct
 from groundrows.pipeline.sinks.failures_topic import check_topic
-from groundrows.pipeline.sources.messages import topic_of
+from groundrows.pipeline.sources.messages import check_there, topic_of
 from groundrows.pipeline.storage import output, worker_directory
 from groundrows.pipeline.storage.credentials import check_storage, need_credentials
 from groundrows.pipeline.storage.uris import on_cloud_storage, without_password
@@ -283,6 +283,16 @@ def _wrong_with_redis(uri: str) -> str | None:
     return None
 
 
+def check_queue(run: Intended) -> None:
+    """Refuse a job whose subscription or topic does not exist. A worker learns it when it pulls."""
+    options = run.options
+    if not options.is_stream:
+        return
+    if "PUBSUB_EMULATOR_HOST" not in os.environ:
+        need_credentials()
+    check_there(options.input_subscription, options.input_topic)
+
+
 def check_failures_topic(run: Intended) -> None:
     """Refuse a topic for failures that can't be published to. A runner would retry for ever."""
     name = run.options.failures_topic
@@ -361,6 +371,7 @@ CHECKS = (
     # The checks from here on need the network or the disk.
     Check(check_ledger),
     Check(check_limiter),
+    Check(check_queue, frozenset({Kind.JOB})),
     Check(check_failures_topic),
     Check(check_loop),
     Check(check_warehouse),

@@ -13,8 +13,10 @@ from apache_beam.metrics import Metrics
 
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.sources.formats.items import Item
+from groundrows.schemas.errors import UsageError
 from groundrows.schemas.jsontext import compact_json, derived_id
 from groundrows.schemas.record import Record
+from groundrows.schemas.wording import one_line
 from groundrows.transforms.counters import RECORDS, RECORDS_READ
 
 # Attributes of a message that tells of a failure.
@@ -83,6 +85,44 @@ def topic_of(subscription: str) -> str | None:
     return str(found.topic)
 
 
+def check_there(subscription: str | None, topic: str | None) -> None:
+    """Check that what a job would read from is there, since a job that reads from nothing waits for ever.
+
+    The account that submits a job need not be the one that reads, so it may lack the permission to look.
+
+    Args:
+        subscription: `projects/P/subscriptions/S`; or else
+        topic: `projects/P/topics/T`.
+
+    Raises:
+        UsageError: It does not exist, or Pub/Sub does not answer.
+    """
+    from google.api_core.exceptions import GoogleAPICallError, NotFound, PermissionDenied
+    from google.cloud.pubsub_v1 import PublisherClient, SubscriberClient  # here, because it takes a second
+
+    flag = f"--input_subscription={subscription}" if subscription else f"--input_topic={topic}"
+    try:
+        if subscription:
+            with SubscriberClient() as subscriber:
+                subscriber.get_subscription(subscription=subscription, timeout=LOOK_SECONDS, retry=None)
+        else:
+            with PublisherClient() as publisher:
+                publisher.get_topic(topic=topic, timeout=LOOK_SECONDS, retry=None)
+    except NotFound:
+        raise UsageError(not_there(flag)) from None
+    except PermissionDenied:
+        return
+    except GoogleAPICallError as error:
+        raise UsageError(
+            f"{flag} can't be looked up: {one_line(error).rstrip('.')}; fix that and try again."
+        ) from None
+
+
+def not_there(flag: str) -> str:
+    """The sentence about a source that does not exist; `flag` names it, as `--input_subscription=S`."""
+    return f"{flag} does not exist: create it, or name another."
+
+
 @dataclass(frozen=True)
 class Messages:
     """A subscription or a topic as a source; see `Source`.
@@ -110,7 +150,7 @@ class Messages:
         return ()
 
     def check(self) -> None:
-        """Nothing: whoever pulls looks it up, and need not be the account that starts the run."""
+        """Nothing: a worker looks it up when it begins to pull, and `check_there` for a job."""
 
     def notes(self) -> Iterator[str]:
         """Nothing."""

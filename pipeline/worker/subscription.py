@@ -20,7 +20,7 @@ from google.api_core.retry import Retry
 from google.cloud.pubsub_v1 import SubscriberClient
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
-from groundrows.pipeline.sources.messages import record_of
+from groundrows.pipeline.sources.messages import not_there, record_of
 from groundrows.pipeline.storage.credentials import need_credentials
 from groundrows.schemas.errors import PullError, SubscriptionError, UsageError
 from groundrows.schemas.record import Record
@@ -90,9 +90,7 @@ class Subscription:
         except exceptions.PermissionDenied:
             return SHORTEST_ACK_SECONDS  # whoever may pull need not be allowed to look
         except exceptions.NotFound:
-            raise UsageError(
-                f"--input_subscription={self.name} does not exist: create it, or name another."
-            ) from None
+            raise UsageError(not_there(f"--input_subscription={self.name}")) from None
         except (exceptions.GoogleAPICallError, exceptions.RetryError) as error:
             raise UsageError(
                 f"--input_subscription={self.name} can't be reached at {_server()}: {_reason(error)}; see to "

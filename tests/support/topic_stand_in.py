@@ -1,4 +1,4 @@
-"""A server in Pub/Sub's place that knows one topic and says what it was told to say about it."""
+"""A server in Pub/Sub's place that knows every topic and subscription and says what it was told of them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,32 @@ from typing import Any
 
 import grpc
 from google.iam.v1 import iam_policy_pb2
-from google.pubsub_v1.types import GetTopicRequest, Topic
+from google.pubsub_v1.types import GetSubscriptionRequest, GetTopicRequest, Subscription, Topic
 
 Said = grpc.StatusCode | list[str]
 
 
 @contextmanager
-def topic_stand_in(looked_up: grpc.StatusCode | None, granted: Said) -> Iterator[str]:
+def topic_stand_in(
+    looked_up: grpc.StatusCode | None, granted: Said, subscription: grpc.StatusCode | None = None
+) -> Iterator[str]:
     """The server's address, as `PUBSUB_EMULATOR_HOST` takes it.
 
     Args:
         looked_up: How looking the topic up fails, or None where it succeeds.
         granted: Which permissions the account has on it, or how asking for them fails.
+        subscription: How looking a subscription up fails, or None where it succeeds.
     """
 
     def get_topic(request: Any, context: grpc.ServicerContext) -> Any:
         if looked_up is not None:
             context.abort(looked_up, "so it was told")
         return Topic(name=request.topic)
+
+    def get_subscription(request: Any, context: grpc.ServicerContext) -> Any:
+        if subscription is not None:
+            context.abort(subscription, "so it was told")
+        return Subscription(name=request.subscription, topic="projects/p/topics/of-the-subscription")
 
     def test_permissions(request: Any, context: grpc.ServicerContext) -> Any:
         if isinstance(granted, grpc.StatusCode):
@@ -44,6 +52,14 @@ def topic_stand_in(looked_up: grpc.StatusCode | None, granted: Said) -> Iterator
                 {
                     "GetTopic": grpc.unary_unary_rpc_method_handler(
                         get_topic, GetTopicRequest.deserialize, Topic.serialize
+                    )
+                },
+            ),
+            grpc.method_handlers_generic_handler(
+                "google.pubsub.v1.Subscriber",
+                {
+                    "GetSubscription": grpc.unary_unary_rpc_method_handler(
+                        get_subscription, GetSubscriptionRequest.deserialize, Subscription.serialize
                     )
                 },
             ),

@@ -35,6 +35,7 @@ from tests.support.dataflow_stand_in import PACKAGE, Dataflow, Job, carry_out, d
 from tests.support.engines import make_settings
 from tests.support.runs import GOOGLE_SEARCH, comparable, rows, summary
 from tests.support.streams import Come, play
+from tests.support.topic_stand_in import topic_stand_in
 from tests.system.test_main_job import questions
 
 SUBSCRIPTION = "projects/demo-project/subscriptions/questions"
@@ -81,7 +82,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         cloud_storage(folder / "objects") as storage,
         running_emulator("--port=0", "--latency=0.05", f"--call_log={log}") as emulator,
         fresh_environment() as make,
+        topic_stand_in(None, []) as pubsub,
+        pytest.MonkeyPatch.context() as patched,
     ):
+        patched.setenv("PUBSUB_EMULATOR_HOST", pubsub)
         made: list[str] = []
 
         def python(package: bytes) -> str:

@@ -54,6 +54,44 @@ def test_the_topic_for_failures_is_judged_alike_whoever_carries_the_run_out(
     assert not (tmp_path / "out").exists()
 
 
+def job(tmp_path, *flags):
+    always = ["--service=emulator", "--endpoint=127.0.0.1:9", f"--output={tmp_path / 'out'}"]
+    return intended([*always, *flags], Kind.JOB)
+
+
+def test_what_a_job_would_read_from_must_be_there(pubsub, tmp_path, monkeypatch):
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
+    queue = pubsub.new_queue()
+    for flag, name in (("--input_subscription", queue.subscription), ("--input_topic", queue.topic)):
+        preflight.check(job(tmp_path, f"{flag}={name}"))
+        with pytest.raises(UsageError, match=f"{flag}={name}x does not exist") as refused:
+            preflight.check(job(tmp_path, f"{flag}={name}x"))
+        assert is_one_sentence(str(refused.value))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "says"),
+    [(grpc.StatusCode.PERMISSION_DENIED, None), (grpc.StatusCode.UNAVAILABLE, "can't be looked up")],
+)
+@pytest.mark.parametrize(
+    "source",
+    [
+        "--input_subscription=projects/demo-project/subscriptions/questions",
+        "--input_topic=projects/demo-project/topics/questions",
+    ],
+)
+def test_who_submits_a_job_need_not_be_allowed_to_look(looked_up, says, source, tmp_path, monkeypatch):
+    with topic_stand_in(looked_up, [PUBLISH], looked_up) as address:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", address)
+        if says is None:
+            preflight.check(job(tmp_path, source))
+        else:
+            with pytest.raises(UsageError, match=says) as refused:
+                preflight.check(job(tmp_path, source))
+            assert is_one_sentence(str(refused.value))
+
+
 @pytest.mark.parametrize("kind", [Kind.WORKER, Kind.JOB])
 def test_a_topic_for_failures_that_feeds_the_run_is_refused(kind, pubsub, monkeypatch):
     monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
