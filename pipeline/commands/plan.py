@@ -9,7 +9,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -18,8 +18,11 @@ from groundrows.pipeline.options.parser import FlagParser
 from groundrows.pipeline.options.plan import PlanOptions, parse_plan
 from groundrows.pipeline.options.run import RunOptions
 from groundrows.pipeline.run.append import answered_turns, note_unchecked
-from groundrows.pipeline.run.settings import check_settings, read_settings
+from groundrows.pipeline.run.expected import expected_of
+from groundrows.pipeline.run.prices import Prices
+from groundrows.pipeline.run.settings import check_settings, prices_of, read_settings
 from groundrows.pipeline.run.shown import cut, escaped, shown
+from groundrows.pipeline.run.spending import cost_line, cost_of, usage_of
 from groundrows.pipeline.run.survey import Survey, Surveyor
 from groundrows.pipeline.sources.seam import Source, source_of
 from groundrows.pipeline.storage.output import finished_files, is_finished, ledger_in
@@ -28,7 +31,7 @@ from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.durations import coarse_duration
 from groundrows.schemas.errors import LedgerError, NoLedgerError, UsageError
 from groundrows.schemas.question import RecordSettings
-from groundrows.schemas.spending import CHARACTERS_PER_TOKEN
+from groundrows.schemas.spending import CHARACTERS_PER_TOKEN, NOTHING, Spent
 from groundrows.transforms.generate.calling.answered import AnsweredTurns
 from groundrows.transforms.generate.ledger.base import Ledger
 from groundrows.transforms.generate.ledger.memory import MemoryLedger
@@ -47,12 +50,12 @@ def plan(argv: list[str]) -> int:
     """
     options = parse_plan(argv)
     source = source_of(options.run)
-    records = read_settings(options.run)
+    records, prices = read_settings(options.run), prices_of(options.run)
     try:
         survey = _survey(options.run, source, records)
     except LedgerError as error:
         raise UsageError(str(error)) from None
-    found = reckon(survey, options)
+    found = reckon(survey, options, prices)
     print(as_json(found) if options.as_json else for_people(found))
     return 0
 
@@ -116,7 +119,7 @@ def _call_settings(options: RunOptions) -> CallSettings:
     )
 
 
-def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
+def reckon(survey: Survey, options: PlanOptions, prices: Prices | None = None) -> dict[str, Any]:
     """Return what `--json` prints: the survey's figures, and time and cost of the calls in the budget.
 
     A run spends its budget on calls and checks in the order in which they come. Here it is assumed that calls
@@ -124,11 +127,18 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
     """
     run = options.run
     budget = survey.calls + survey.checks if run.max_requests is None else run.max_requests
-    calls = min(survey.calls, budget)
+    allowed = [(survey.calls, ""), (budget, "max_requests"), *_calls_for_units(survey, options)]
+    calls, budget_flag = min(allowed, key=lambda pair: pair[0])
     checks = min(survey.checks, budget - calls)
     tokens = math.ceil(survey.characters / CHARACTERS_PER_TOKEN)
     latency, latency_from = latency_of(options)
-    seconds, limited_by = _time(calls, survey.most_calls, checks, run, latency)
+    expected = _expected(survey, options, calls / survey.calls if survey.calls else 0.0)
+    seconds, limited_by = _time(calls, survey.most_calls, checks, run, latency, expected.values())
+    cost = _cost(calls + checks, tokens * calls / survey.calls if survey.calls else 0, options)
+    by_model = None
+    if prices is not None:
+        by_model = cost_of(expected, {model: need.calls for model, need in survey.needs.items()}, prices)
+        cost = by_model["total"]
     reasons = sorted(survey.reasons.values(), key=lambda reason: (-reason.count, reason.code))
     uri = _ledger_uri(run)
     found: dict[str, Any] = {
@@ -152,6 +162,7 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
         "turns_shared": survey.shared_turns,
         "calls": survey.calls,
         "calls_within_budget": calls,
+        "budget_flag": budget_flag or None,
         "checks": survey.checks,
         "checks_within_budget": checks,
         "characters": survey.characters,
@@ -163,7 +174,11 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
         "latency_from": latency_from,
         "seconds": round(seconds, 3),
         "limited_by": limited_by,
-        "cost": _cost(calls + checks, tokens * calls / survey.calls if survey.calls else 0, options),
+        "cost": cost,
+        "tokens_per_minute": run.tokens_per_minute,
+        "expected_usage": usage_of(expected),
+        "expected_answer_tokens": options.expected_answer_tokens,
+        "cost_by_prices": by_model,
         "largest_request": (
             {"bytes": survey.largest_bytes, "origin": survey.largest_origin} if survey.largest_bytes else None
         ),
@@ -171,6 +186,20 @@ def reckon(survey: Survey, options: PlanOptions) -> dict[str, Any]:
     if run.question_template:
         found["prompts"] = survey.prompts
     return found
+
+
+def _expected(survey: Survey, options: PlanOptions, share: float = 1.0) -> dict[str, Spent]:
+    return expected_of(survey.needs, options.expected_answer_tokens, options.expected_searches, share)
+
+
+def _calls_for_units(survey: Survey, options: PlanOptions) -> Iterator[tuple[int, str]]:
+    """How many calls the budgets in tokens and searches are expected to last for, with their flags."""
+    whole = sum(_expected(survey, options).values(), NOTHING)
+    needed = {"max_tokens": whole.total, "max_searches": whole.searches}
+    for flag, units in needed.items():
+        limit = getattr(options.run, flag)
+        if limit is not None and units > limit:
+            yield math.ceil(survey.calls * limit / units), flag
 
 
 def latency_of(options: PlanOptions) -> tuple[float, str]:
@@ -202,7 +231,12 @@ def emulator_latency(flags: Sequence[str]) -> float:
 
 
 def _time(
-    calls: int, most_calls: int, checks: int, run: RunOptions, latency: float
+    calls: int,
+    most_calls: int,
+    checks: int,
+    run: RunOptions,
+    latency: float,
+    expected: Iterable[Spent] = (),
 ) -> tuple[float, str | None]:
     """Return the least time that calls and checks take, in seconds, and what limits them, if anything does.
 
@@ -218,6 +252,8 @@ def _time(
     }
     if run.requests_per_minute is not None:
         reasons["rate"] = calls / run.requests_per_minute * 60
+    if run.tokens_per_minute is not None:
+        reasons["token_rate"] = sum(spent.total for spent in expected) / run.tokens_per_minute * 60
     if run.check_requests_per_minute is not None:
         reasons["check_rate"] = checks / run.check_requests_per_minute * 60
     limited_by = max(reasons, key=lambda reason: reasons[reason])
@@ -276,7 +312,16 @@ def for_people(found: Mapping[str, Any]) -> str:
         lines.append(
             f"time: at least {coarse_duration(math.ceil(found['seconds']))}, limited by {_limit(found)}"
         )
-    if found["cost"] is not None:
+    if found["expected_usage"] is not None:
+        usage = found["expected_usage"]
+        lines.append(
+            f"expected: about {usage['total']:,} tokens and {usage['searches']:,} searches, assuming"
+            f" {found['expected_answer_tokens']:,} tokens per answer (--expected_answer_tokens); what tools"
+            " give the model to read is not counted"
+        )
+    if found["cost_by_prices"] is not None:
+        lines.append(f"expected {cost_line(found['cost_by_prices'])}")
+    elif found["cost"] is not None:
         lines.append(f"cost: {found['cost']:,.2f}, at the given prices")
     if found.get("prompts"):
         lines.append("the first prompts:")
@@ -294,7 +339,8 @@ def _budget(found: Mapping[str, Any]) -> str:
     if allowed == found["calls"] + found["checks"]:
         return ""
     counted = ", checks included" if found["checks"] else ""
-    return f"; --max_requests allows {allowed:,}{counted}, and time and cost are for these"
+    flag = found["budget_flag"] or "max_requests"
+    return f"; --{flag} allows {allowed:,}{counted}, and time and cost are for these"
 
 
 _HOW_KNOWN = {
@@ -308,6 +354,8 @@ def _limit(found: Mapping[str, Any]) -> str:
     latency = f"{found['expected_latency_seconds']:.3g} s per call{_HOW_KNOWN[found['latency_from']]}"
     if found["limited_by"] == "rate":
         return f"the rate of {found['requests_per_minute']:g} calls a minute"
+    if found["limited_by"] == "token_rate":
+        return f"the rate of {found['tokens_per_minute']:g} tokens a minute"
     if found["limited_by"] == "check_rate":
         return f"the rate of {found['check_requests_per_minute']:g} checks a minute"
     if found["limited_by"] == "in_flight":

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
+from groundrows.pipeline.run.expected import Needs
 from groundrows.pipeline.sources.formats.items import Item
 from groundrows.schemas.check import CheckSettings
 from groundrows.schemas.outcome import Failure
@@ -63,6 +64,7 @@ class Survey:
         largest_bytes: Size of the largest request in bytes; 0 when there is none.
         largest_origin: Where the record of the largest request comes from.
         prompts: The turns of the first questions.
+        needs: What those requests need in tokens and searches, by model, where the service reports it.
     """
 
     records: int = 0
@@ -80,6 +82,7 @@ class Survey:
     largest_bytes: int = 0
     largest_origin: str = ""
     prompts: list[tuple[str, ...]] = field(default_factory=list)
+    needs: dict[str, Needs] = field(default_factory=dict)
 
     @property
     def invalid(self) -> int:
@@ -172,7 +175,7 @@ class Surveyor:
         shared = self._shared(asked) if self._calls.share_identical else frozenset()
         for job, requests in asked:
             calls = 0
-            text_characters = service_of(job.question.service, job.question.api_version).text_characters
+            service = service_of(job.question.service, job.question.api_version)
             for turn, request in enumerate(requests):
                 if (job.question.origin, turn) in shared:
                     found.shared_turns += 1
@@ -180,7 +183,10 @@ class Surveyor:
                 calls += 1
                 if self._checks is not None and len(job.answers) + turn not in job.delivered:
                     found.checks += 1
-                found.characters += text_characters(request, job.question.method)
+                found.characters += service.text_characters(request, job.question.method)
+                need = service.need(request) if job.question.method == "generate" else None
+                if need is not None:
+                    found.needs.setdefault(need.model, Needs()).add(need)
                 if len(request) > found.largest_bytes:
                     found.largest_bytes, found.largest_origin = len(request), job.question.origin
             found.calls += calls
