@@ -16,6 +16,7 @@ from groundrows.pipeline.report import figures
 from groundrows.pipeline.report.attention import Attention, attention
 from groundrows.pipeline.report.checked import checked_attention
 from groundrows.pipeline.report.compare import compare
+from groundrows.pipeline.report.cost import cost_tiles
 from groundrows.pipeline.report.drawn import (
     answer_plots,
     call_plots,
@@ -26,6 +27,7 @@ from groundrows.pipeline.report.drawn import (
 from groundrows.pipeline.report.failing import failure_views
 from groundrows.pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
 from groundrows.pipeline.report.spent_drawn import spent_section
+from groundrows.pipeline.storage import summaries
 from groundrows.schemas.durations import duration
 
 # Number of prompts shown on each side of the threshold.
@@ -69,6 +71,7 @@ def gather(
             "comparison": change_plots(comparison) if comparison else [],
             "thresholds": threshold_plot(found) if found else None,
         },
+        "costs": cost_tiles(summaries.every(run.directory)),
         "spent": spent_section(db, run_id, flags.get("tokens_per_minute")),
         "sites": sites,
         "documents": documents,

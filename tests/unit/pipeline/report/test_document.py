@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from groundrows.pipeline.commands.report import report
 from groundrows.pipeline.pages.templates import iso, milliseconds, moment, number, score, share
-from tests.support.made import failure
+from tests.support.made import answer, failure
 from tests.support.report_runs import (
     HOSTILE,
     chunk,
@@ -77,6 +77,18 @@ def test_a_page_is_whole_and_needs_nothing(tmp_path):
     assert len(ids) == len(set(ids))
     inner = {each["href"][1:] for each in page.all("a") if each["href"].startswith("#")}
     assert inner <= set(ids)
+
+
+def test_what_runs_say_of_their_cost_is_on_the_page(tmp_path):
+    cost = {
+        "currency": "USD",
+        "total": 1.25,
+        "by_model": {"m": 1.25},
+        "questions_without_price": {"new<b>": 1},
+    }
+    page = made(tmp_path, write_run(tmp_path / "run", [answer()], cost=cost))
+    assert "1.2500 USD" in page
+    assert "without a price: 1 question to new&lt;b&gt;" in page
 
 
 def test_only_its_own_script_may_run(tmp_path):
