@@ -25,6 +25,7 @@ setup(
         "groundrows.pipeline": ["samples/*.jsonl", "samples/*.json"],
         "groundrows.pipeline.emulator.answering": ["texts/*.txt"],
         "groundrows.pipeline.pages": ["page/*.html", "page/*.css", "page/*.js"],
+        "groundrows.pipeline.browse": ["page/*.html", "page/*.css", "page/*.js"],
         "groundrows.pipeline.report": ["page/*.html", "page/*.css", "page/*.js"],
         "groundrows.templates.sql": ["*.sql"],
     },

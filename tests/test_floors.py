@@ -27,6 +27,7 @@ ROOMS = {
     # What pages have in common.
     "pages": {"schemas"},
     "report": {*BELOW, "storage", "options", "query", "pages"},
+    "browse": {*BELOW, "storage", "options", "query", "pages"},
     "export": {*BELOW, "storage", "sources", "query"},
     "expire": {*BELOW, "storage"},
     "commands": {
@@ -40,6 +41,7 @@ ROOMS = {
         "query",
         "pages",
         "report",
+        "browse",
         "export",
         "expire",
         "emulator",

@@ -76,6 +76,11 @@ COMMANDS: dict[str, Command] = {
         _late("options.report:report_parser"),
         _late("commands.report:report", extra="report"),
     ),
+    "browse": Command(
+        "read, search and judge all answers of a run in a browser",
+        _late("options.browse:browse_parser"),
+        _late("commands.browse:browse", extra="report"),
+    ),
     "export": Command(
         "write a run's rows as CSV, an Excel workbook, Parquet or JSON Lines",
         _late("options.export:export_parser"),

@@ -44,7 +44,7 @@ START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SENTENCE = "It stands on the left bank of the river and was rebuilt twice after the floods of that century. "
 
 
-class _Block:
+class Block:
     """A block as fastavro's writer takes it: rows that are encoded, and not compressed."""
 
     def __init__(self, num_records: int, rows: bytes) -> None:
@@ -97,10 +97,10 @@ def _write(output: Path, table: str, count: int, templates: list[bytes], per_ans
                 block += templates[number % len(templates)].replace(ID.encode(), own)
                 rows += 1
                 if len(block) >= BLOCK_BYTES:
-                    writer.write_block(_Block(rows, bytes(block)))  # type: ignore[arg-type]
+                    writer.write_block(Block(rows, bytes(block)))  # type: ignore[arg-type]
                     block, rows = bytearray(), 0
             if rows:
-                writer.write_block(_Block(rows, bytes(block)))  # type: ignore[arg-type]
+                writer.write_block(Block(rows, bytes(block)))  # type: ignore[arg-type]
             writer.flush()
 
 
