@@ -14,7 +14,7 @@ from groundrows.pipeline.browse.server import serve
 from groundrows.pipeline.browse.shelf import Shelf
 from groundrows.pipeline.options.browse import parse_browse
 from groundrows.pipeline.query.run import find_run
-from groundrows.pipeline.run.preflight import check_storage
+from groundrows.pipeline.storage.credentials import check_storage
 from groundrows.schemas.errors import UsageError
 
 

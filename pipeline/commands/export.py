@@ -8,6 +8,7 @@ from contextlib import closing
 
 import duckdb
 
+from groundrows.pipeline.browse.exported import join_verdicts
 from groundrows.pipeline.export.failures import records
 from groundrows.pipeline.export.files.known import WRITERS
 from groundrows.pipeline.export.flat import flat
@@ -45,6 +46,8 @@ def _sheet(db: duckdb.DuckDBPyConnection, options: ExportOptions, folder: str) -
         load_failed(db, run, folder)
         return records(db, filtered(db, "SELECT * FROM failures", options.where))
     load(db, run, options.table, folder)
+    if options.table == "answers":
+        join_verdicts(db, options.directory)
     if options.flat:
         load(db, run, "support_chunks", folder)
     query = flat(db) if options.flat else f"SELECT * FROM {options.table}"
