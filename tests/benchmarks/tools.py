@@ -15,6 +15,8 @@ from typing import Any
 
 import fastavro
 
+from groundrows.pipeline.emulator.process import EmulatorProcess
+from groundrows.schemas.service import DISCOVERY_ENGINE, GEMINI
 from tests.support.paths import ROOT
 
 LOCATION = "projects/bench/locations/global"
@@ -73,15 +75,27 @@ class Run:
     peak_kib: int
 
 
-def command(address: str, source: Path, output: Path, *flags: str) -> list[str]:
+ASKING = {
+    DISCOVERY_ENGINE: ("--service=emulator", f"--location={LOCATION}"),
+    GEMINI: ("--service=gemini", "--model=gemini-2.5-flash", "--requests_per_minute=1000000"),
+}
+
+
+def address_of(service: str, emulator: EmulatorProcess) -> str:
+    """Where a service is asked of an emulator that has a port for each protocol."""
+    return str(emulator.rest_address) if service == GEMINI else emulator.address
+
+
+def command(
+    address: str, source: Path, output: Path, *flags: str, service: str = DISCOVERY_ENGINE
+) -> list[str]:
     """The command line of a run against an emulator that is already there."""
     return [
         sys.executable,
         "-m",
         "pipeline",
-        "--service=emulator",
+        *ASKING[service],
         f"--endpoint={address}",
-        f"--location={LOCATION}",
         f"--input={source}",
         f"--request_defaults={defaults(source.parent)}",
         f"--output={output}",
@@ -90,10 +104,12 @@ def command(address: str, source: Path, output: Path, *flags: str) -> list[str]:
     ]
 
 
-def run_pipeline(address: str, source: Path, output: Path, *flags: str) -> Run:
+def run_pipeline(
+    address: str, source: Path, output: Path, *flags: str, service: str = DISCOVERY_ENGINE
+) -> Run:
     """Run the pipeline in a process of its own and wait for it."""
     started = time.monotonic()
-    child = subprocess.Popen(command(address, source, output, *flags), cwd=ROOT)
+    child = subprocess.Popen(command(address, source, output, *flags, service=service), cwd=ROOT)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:

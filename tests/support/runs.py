@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import fastavro
 
 from groundrows.schemas.tables import TABLES
+from groundrows.transforms.generate.ledger.uri import open_ledger
 from tests.support.paths import ROOT
 
 SAMPLES = ROOT / "pipeline" / "samples"
@@ -84,6 +86,15 @@ def google_search(folder: Path) -> Path:
     path = folder / "defaults.json"
     path.write_text(json.dumps(GOOGLE_SEARCH), encoding="utf-8")
     return path
+
+
+def stored(output: Path) -> set[str]:
+    """The questions whose answers the ledger of a run holds, by their ids; none where there is no ledger yet."""
+    path = output / ".groundrows" / "ledger.sqlite"
+    if not path.exists():
+        return set()
+    with closing(open_ledger(f"sqlite://{path}", read_only=True)) as ledger:
+        return {entry.question_id for entry in ledger.entries()}
 
 
 def calls(log: Path) -> list[dict[str, Any]]:

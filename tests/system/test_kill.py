@@ -6,22 +6,47 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from groundrows.pipeline.emulator.process import running_emulator
-from tests.support.runs import calls, comparable, google_search, rows, run, start, summary, write_lines
+from tests.support.gemini import MODEL
+from tests.support.runs import (
+    calls,
+    comparable,
+    google_search,
+    rows,
+    run,
+    start,
+    stored,
+    summary,
+    write_lines,
+)
 from tests.system.test_main_job import questions
 
-COUNT = 600
 IN_FLIGHT = 32
 
 
-def test_killed_at_random_moments(tmp_path):
-    source = write_lines(tmp_path / "questions.jsonl", questions(COUNT))
+# The benchmark `crash` kills twenty runs of each service.
+@pytest.mark.parametrize(
+    ("service", "count", "most_kills"), [("discoveryengine", 600, 4), ("gemini", 300, 2)]
+)
+def test_killed_at_random_moments(tmp_path, service, count, most_kills):
+    source = write_lines(tmp_path / "questions.jsonl", questions(count))
+    prompt_of = {record["id"]: record["question"] for record in questions(count)}
     log = tmp_path / "calls.jsonl"
     chance = random.Random(7)
-    with running_emulator("--port=0", "--latency=0.02", f"--call_log={log}") as emulator:
+    with running_emulator("--port=0", "--rest_port=0", "--latency=0.02", f"--call_log={log}") as emulator:
+        asking = {
+            "discoveryengine": ["--service=emulator", f"--endpoint={emulator.address}"],
+            "gemini": [
+                "--service=gemini",
+                f"--model={MODEL}",
+                f"--endpoint={emulator.rest_address}",
+                "--requests_per_minute=1000000",
+            ],
+        }
         flags = [
-            "--service=emulator",
-            f"--endpoint={emulator.address}",
+            *asking[service],
             f"--input={source}",
             f"--request_defaults={google_search(tmp_path)}",
             f"--max_in_flight={IN_FLIGHT}",
@@ -31,8 +56,9 @@ def test_killed_at_random_moments(tmp_path):
         log.write_text("")
         output = tmp_path / "killed"
         kills = 0
-        for _ in range(4):
+        for _ in range(most_kills):
             already = len(calls(log))
+            kept = {prompt_of[question] for question in stored(output)}
             child = start(*flags, f"--output={output}")
             # From the first call on: somewhere in the run, its end and the publishing of files included.
             limit = time.monotonic() + 30
@@ -45,16 +71,20 @@ def test_killed_at_random_moments(tmp_path):
             child.wait(10)
             for table in ("answers", "support_chunks", "claim_supports", "failures"):
                 rows(output, table)  # reads every file under a final name, whole
+            assert not kept & {call["prompt"] for call in calls(log)[already:]}
             if (output / "run.json").exists():
                 break
         if not (output / "run.json").exists():
+            already = len(calls(log))
+            kept = {prompt_of[question] for question in stored(output)}
             run(*flags, f"--output={output}")
+            assert not kept & {call["prompt"] for call in calls(log)[already:]}
         assert kills, "the run was never killed, so nothing was shown"
         said = summary(output)
         assert said["balanced"]
-        assert said["answered"] == COUNT
+        assert said["answered"] == count
         assert comparable(output) == comparable(tmp_path / "undisturbed")
-        assert len(calls(log)) <= COUNT + kills * IN_FLIGHT
+        assert len(calls(log)) <= count + kills * IN_FLIGHT
 
 
 def test_a_ledger_that_lost_its_last_answers_is_noticed_and_the_advice_works(tmp_path):
