@@ -70,7 +70,7 @@ def _parameter(flag: Flag, template: Parameter) -> dict[str, Any]:
         "groupName": flag.group.capitalize(),
     }
     if flag.choices:
-        said["enumOptions"] = [{"value": choice} for choice in flag.choices]
+        said["enumOptions"] = [{"value": choice} for choice in template.choices or flag.choices]
     pattern = flag.pattern or _NUMBERS.get(flag.kind)
     if pattern is not None:
         said["regexes"] = [f"^(?:{pattern})$"]
@@ -110,7 +110,7 @@ def commands(project: str, region: str, bucket: str) -> str:
             f" --sdk-language=PYTHON --metadata-file=templates/{kind}.json",
             f"gcloud dataflow flex-template run groundrows-{kind} --project={project} --region={region}"
             f" --template-file-gcs-location={spec}"
-            f" --parameters='{source},output=gs://{bucket}/rows/{kind},"
+            f" --parameters='{source},output=gs://{bucket}/rows/{kind},service=discoveryengine,"
             f"location=projects/{project}/locations/global,requests_per_minute=60,"
             f"sdk_container_image={image}'",
         ]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from groundrows.pipeline.options.run import run_flags
 from groundrows.schemas.errors import UsageError
+from groundrows.schemas.service import DISCOVERY_ENGINE
 from groundrows.schemas.wording import one_line
 
 
@@ -18,11 +19,13 @@ def flags_of(parameters: Iterable[str]) -> list[str]:
     """Return the flags for a template's parameters.
 
     A template writes a switch as `--overwrite=true`. It can't repeat a parameter, so several question
-    templates are lines of one text. It always calls the real service.
+    templates are lines of one text. A job that names no service calls the Grounded Generation API.
     """
     known = {flag.name: flag for flag in run_flags()}
-    flags = ["--service=discoveryengine"]
-    for parameter in parameters:
+    given_parameters = list(parameters)
+    names = {parameter.partition("=")[0] for parameter in given_parameters}
+    flags = [] if "--service" in names else [f"--service={DISCOVERY_ENGINE}"]
+    for parameter in given_parameters:
         name, given, value = parameter.partition("=")
         flag = known.get(name.removeprefix("--"))
         if given and flag is not None and flag.is_switch:

@@ -42,11 +42,13 @@ class Parameter:
         required: Whether the template requires it.
         in_stream: Whether the template for streams has it. The default is yes, except for flags that are for
             archives only.
+        choices: The values that a job may have, where these are not all of the flag's.
     """
 
     kind: str = "TEXT"
     required: bool = False
     in_stream: bool = True
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class ServiceOptions:
             "the first of them on an emulator. Required, so that emulator output can't be mistaken for real "
             "answers.",
             choices=(*SERVICES, EMULATOR),
-            template=None,
+            template=Parameter(required=True, choices=SERVICES),
         ),
     )
     endpoint: Endpoint | None = flag(

@@ -33,6 +33,7 @@ from groundrows.transforms.rows.flatten import FlattenSettings
 from tests.support.cloud import CloudStorage, cloud_storage
 from tests.support.dataflow_stand_in import PACKAGE, Dataflow, Job, carry_out, dataflow, fresh_environment
 from tests.support.engines import make_settings
+from tests.support.gemini import MODEL
 from tests.support.runs import GOOGLE_SEARCH, comparable, rows, summary
 from tests.support.streams import Come, play
 from tests.support.topic_stand_in import topic_stand_in
@@ -80,7 +81,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     log = folder / "calls.jsonl"
     with (
         cloud_storage(folder / "objects") as storage,
-        running_emulator("--port=0", "--latency=0.05", f"--call_log={log}") as emulator,
+        running_emulator("--port=0", "--rest_port=0", "--latency=0.05", f"--call_log={log}") as emulator,
         fresh_environment() as make,
         topic_stand_in(None, []) as pubsub,
         pytest.MonkeyPatch.context() as patched,
@@ -334,6 +335,31 @@ def test_a_backfill_accounts_for_every_record_by_the_jobs_counters(place: Place,
     assert said["failures_by_code"] == {"INVALID_JSON": 3}
     assert said["calls"] == 3 * (40 + 2 * 6)
     assert said["quantiles"]["latency_ms"]["min"] >= 50
+
+
+def test_a_backfill_asks_gemini_too(place: Place, tmp_path: Path) -> None:
+    place.storage.put("gemini.jsonl", archive(20))
+    place.storage.put("gemini-defaults.json", json.dumps(GOOGLE_SEARCH).encode())
+    flags = [
+        "--service=gemini",
+        f"--model={MODEL}",
+        f"--endpoint={place.emulator.rest_address}",
+        f"--location={LOCATION}",
+        f"--input={place.storage.url('gemini.jsonl')}",
+        f"--request_defaults={place.storage.url('gemini-defaults.json')}",
+        "--requests_per_minute=6000",
+        "--quiet",
+    ]
+    with dataflow(place.storage, partial(carry_out, place.python, 2)) as service:
+        done = main(["run", *flags, f"--output={place.storage.url('gemini')}", *service.flags()])
+        (job,) = service.jobs
+        assert (done, job.error) == (0, None)
+    assert main(["run", *flags, f"--output={tmp_path / 'here'}"]) == 0
+    there = place.directory("gemini")
+    assert comparable(there) == comparable(tmp_path / "here")
+    assert summary(there)["balanced"]
+    assert {row["service"] for row in rows(there, "answers")} == {"gemini"}
+    assert all(row["total_tokens"] for row in rows(there, "answers"))
 
 
 LOADS = """

@@ -16,6 +16,7 @@ from groundrows.pipeline.cli import main
 from groundrows.pipeline.sinks.views import views
 from groundrows.schemas.tables import TABLES
 from tests.support.cloud import BigQuery, CloudStorage, big_query, cloud_storage
+from tests.support.gemini import MODEL
 from tests.support.runs import GOOGLE_SEARCH
 from tests.support.services import PubSub
 
@@ -49,26 +50,37 @@ def _quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bigquery_file_loads, "_SLEEP_DURATION_BETWEEN_POLLS", 0.1)
 
 
-def test_a_run_into_the_warehouse(storage: CloudStorage, server: BigQuery) -> None:
+@pytest.mark.parametrize(
+    "service",
+    [
+        ("--service=emulator",),
+        ("--service=gemini", f"--model={MODEL}", "--endpoint=emulator"),
+    ],
+    ids=["discoveryengine", "gemini"],
+)
+def test_a_run_into_the_warehouse(
+    storage: CloudStorage, server: BigQuery, service: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder = tmp_path.name
     dataset = server.new_dataset()
     body = b"".join(json.dumps(record).encode() + b"\n" for record in RECORDS)
     flags = [
-        "--service=emulator",
-        f"--input={storage.put('questions.jsonl', body)}",
-        f"--request_defaults={storage.put('defaults.json', json.dumps(GOOGLE_SEARCH).encode())}",
-        f"--output={storage.url('rows')}",
+        *service,
+        f"--input={storage.put(f'{folder}/questions.jsonl', body)}",
+        f"--request_defaults={storage.put(f'{folder}/defaults.json', json.dumps(GOOGLE_SEARCH).encode())}",
+        f"--output={storage.url(folder, 'rows')}",
         f"--bigquery_dataset={dataset}",
         "--check_grounding",
         "--keep_response",
         "--quiet",
     ]
     assert main(["run", *flags]) == 0
-    figures = json.loads(storage.get("rows/run.json"))
+    figures = json.loads(storage.get(f"{folder}/rows/run.json"))
     assert figures["balanced"]
     for table in TABLES:
         files = [
             dict(row)
-            for name in storage.names(f"rows/{table}/")
+            for name in storage.names(f"{folder}/rows/{table}/")
             for row in fastavro.reader(BytesIO(storage.get(name)))
         ]
         loaded = server.query(f"SELECT * FROM `{dataset}.{table}`")
@@ -82,7 +94,7 @@ def test_a_run_into_the_warehouse(storage: CloudStorage, server: BigQuery) -> No
         server.query(statement)
     assert len(server.query(f"SELECT * FROM `{dataset}.answers_latest`")) == 2
     # What is loaded lies beside the rows only as long as the run goes on.
-    assert [name for name in storage.names("rows/") if "loads" in name] == []
+    assert [name for name in storage.names(f"{folder}/rows/") if "loads" in name] == []
     # The same again, from the ledger or anew: each row is there twice, and once in the view.
     assert main(["run", *flags, "--overwrite"]) == 0
     assert len(server.query(f"SELECT * FROM `{dataset}.answers`")) == 4

@@ -45,14 +45,18 @@ def test_every_parameter_is_a_flag_with_its_default(kind):
             if action.default is not None:
                 assert re.fullmatch(pattern, str(action.default))
         if "enumOptions" in parameter:
-            assert [option["value"] for option in parameter["enumOptions"]] == list(action.choices)
+            offered = [option["value"] for option in parameter["enumOptions"]]
+            # A job never asks an emulator of its own.
+            assert offered == [
+                choice for choice in action.choices if (name, choice) != ("service", "emulator")
+            ]
             assert parameter["paramType"] == "ENUM"
 
 
 def test_every_flag_is_in_a_template_or_makes_no_sense_there():
     flags = {action.dest for action in run_parser()._actions}
     taken = set(parameters("backfill")) | set(parameters("stream"))
-    assert flags - taken == {"help", "service", "endpoint", "emulator_flags", "stop_when_idle", "quiet"}
+    assert flags - taken == {"help", "endpoint", "emulator_flags", "stop_when_idle", "quiet"}
 
 
 def test_what_each_template_reads():
@@ -84,6 +88,14 @@ def test_a_jobs_parameters_are_a_runs_flags():
     assert options.question_template == ("What is {thing}?", "And why?")
     assert options.max_attempts == 3
     assert options.runner_flags == ("--runner=DataflowRunner",)
+
+
+def test_a_jobs_parameters_may_name_gemini():
+    for kind in KINDS:
+        assert {"value": "gemini"} in parameters(kind)["service"]["enumOptions"]
+    given = ["--input=gs://b/q.jsonl", "--output=gs://b/rows", "--location=projects/p/locations/global"]
+    options = parse_run(flags_of([*given, "--service=gemini", "--model=gemini-2.5-flash"]))
+    assert (options.service, options.model) == ("gemini", "gemini-2.5-flash")
 
 
 def test_every_default_of_a_template_is_taken_by_the_launcher():
