@@ -29,6 +29,7 @@ ODD = (
     "answer_blocked",
     "truncated",
     "tool_call",
+    "malformed_call",
     "no_chunks",
     "no_grounding",
     "thought_first",
@@ -37,6 +38,8 @@ ODD = (
     "unheard_of",
     "queries_twice",
     "resent_metadata",
+    "cite_marks",
+    "urls_above",
 )
 # Answered as when a quota of the day is used up, which no waiting mends.
 DAY_QUOTA = "day_quota"

@@ -116,7 +116,9 @@ def _read(answer: Answer, keep: bool) -> Response:
     numbers, oddities = numbers_of([taking.offset(candidate, "index") or 0 for candidate in sent])
     facts = fact_chunks(request["inline"], taking) if "inline" in request else []
     searches_enterprise = any("enterpriseWebSearch" in tool for tool in request.get("tools", ()))
-    read = _CandidateReader(taking, facts, searches_enterprise, answer.streamed)
+    # Some models say above the candidates which addresses they read.
+    urls_above = response.get("urlContextMetadata")
+    read = _CandidateReader(taking, facts, searches_enterprise, answer.streamed, urls_above)
     candidates = [read(*each) for each in zip(sent, numbers, oddities, strict=True)]
     return Response(
         candidates,
@@ -167,15 +169,22 @@ class _CandidateReader:
         facts: The facts that the request held, as chunks.
         searches_enterprise: Whether the tool for enterprises searches the web, and not Google Search.
         streamed: Whether the response came as a stream.
+        urls_above: What the response says of addresses that were read, for candidates that say nothing.
     """
 
     def __init__(
-        self, taking: Taking, facts: Sequence[Chunk], searches_enterprise: bool, streamed: bool
+        self,
+        taking: Taking,
+        facts: Sequence[Chunk],
+        searches_enterprise: bool,
+        streamed: bool,
+        urls_above: object = None,
     ) -> None:
         self._take = taking
         self._facts = facts
         self._web = "ENTERPRISE_WEB_RETRIEVAL" if searches_enterprise else "GOOGLE_SEARCH"
         self._streamed = streamed
+        self._urls_above = urls_above
 
     def __call__(self, candidate: dict[str, Any], index: int, oddities: tuple[str, ...]) -> Candidate:
         """Read the candidate of a number."""
@@ -312,7 +321,7 @@ class _CandidateReader:
 
     def _urls(self, candidate: dict[str, Any]) -> tuple[FetchedUrl, ...]:
         take = self._take
-        about = take.members(candidate.get("urlContextMetadata"), "urlContextMetadata")
+        about = take.members(candidate.get("urlContextMetadata", self._urls_above), "urlContextMetadata")
         return tuple(
             FetchedUrl(take.text(one, "retrievedUrl"), take.text(one, "urlRetrievalStatus"))
             for one in take.objects(about.get("urlMetadata"), "urlMetadata")

@@ -137,6 +137,14 @@ def _ends(reason: str, message: str | None = None) -> Change:
     return change
 
 
+def _recitation(response: dict[str, Any]) -> None:
+    """Withheld, with what it would have repeated."""
+    _ends("RECITATION")(response)
+    _first(response)["citationMetadata"] = {
+        "citations": [{"endIndex": 40, "uri": "https://recited.example/"}]
+    }
+
+
 def _no_chunks(response: dict[str, Any]) -> None:
     _metadata(response).pop("groundingChunks", None)
 
@@ -175,6 +183,18 @@ def _queries_twice(response: dict[str, Any]) -> None:
     queries.extend(queries)
 
 
+def _cite_marks(response: dict[str, Any]) -> None:
+    """Marks that the model writes into its text, as if they cited something."""
+    part = _first(response)["content"]["parts"][-1]
+    part["text"] += " [cite: 5]"
+
+
+def _urls_above(response: dict[str, Any]) -> None:
+    """What was read of the addresses in the question, above the candidate rather than in it."""
+    read = {"retrievedUrl": "https://read.example/", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS"}
+    response["urlContextMetadata"] = {"urlMetadata": [read]}
+
+
 def _nothing(response: dict[str, Any]) -> None:
     """Where there is no stream, nothing can be sent again."""
 
@@ -184,9 +204,10 @@ _CHANGES: dict[str, Change] = {
     "no_content": _no_content,
     "oversized": _oversized,
     "prompt_blocked": _prompt_blocked,
-    "answer_blocked": _ends("RECITATION"),
+    "answer_blocked": _recitation,
     "truncated": _ends("MAX_TOKENS"),
     "tool_call": _ends("UNEXPECTED_TOOL_CALL", "The model called a tool that is not there: run."),
+    "malformed_call": _ends("MALFORMED_FUNCTION_CALL"),
     "no_chunks": _no_chunks,
     "no_grounding": _no_grounding,
     "thought_first": _thought_first,
@@ -195,4 +216,6 @@ _CHANGES: dict[str, Change] = {
     "unheard_of": _unheard_of,
     "queries_twice": _queries_twice,
     "resent_metadata": _nothing,
+    "cite_marks": _cite_marks,
+    "urls_above": _urls_above,
 }

@@ -62,9 +62,20 @@ def _violations(origin: Origin, request: dict[str, Any]) -> Iterator[Violation]:
     if not isinstance(config, dict):
         yield "generation_config", "Must be an object."
     else:
+        if _is_structured(config) and any("googleSearch" in tool for tool in _tools_of(request)):
+            yield "", "Tool use with a response mime type: 'application/json' is unsupported"
         count = config.get("candidateCount", 1)
         if not isinstance(count, int) or not 1 <= count <= 8:
             yield "generation_config.candidate_count", "Must be from 1 to 8."
+
+
+def _is_structured(config: dict[str, Any]) -> bool:
+    return "responseSchema" in config or config.get("responseMimeType") == "application/json"
+
+
+def _tools_of(request: dict[str, Any]) -> list[dict[str, Any]]:
+    tools = request.get("tools", [])
+    return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
 
 
 def _content(content: Any, path: str) -> Iterator[Violation]:

@@ -259,6 +259,15 @@ def test_candidates_are_as_many_as_asked_for_whatever_the_words(emulator: Emulat
             "last",
         ),
         ("/v1beta/models/m:generateContent", [], "a JSON object"),
+        (
+            "/v1beta/models/m:generateContent",
+            {
+                "contents": [{"parts": [{"text": "x"}]}],
+                "tools": [{"googleSearch": {}}],
+                "generationConfig": {"responseMimeType": "application/json"},
+            },
+            "unsupported",
+        ),
     ],
 )
 def test_a_wrong_request_is_refused(emulator: EmulatorProcess, path: str, body: object, says: str) -> None:

@@ -130,6 +130,22 @@ def test_no_metadata_at_all_is_an_answer_without_grounding() -> None:
     assert rows.answers[0].uris_expire_at is None
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_model_that_decides_not_to_search_leaves_the_metadata_empty(streamed: bool) -> None:
+    body = response(TIN)
+    body["candidates"][0]["groundingMetadata"] = {}
+    rows = rows_of([body] if streamed else body, record=SEARCH)
+    [row] = rows.answers
+    assert (row.answer_text, row.retrieval, row.billed_searches, row.chunk_count) == (TIN, (), 0, 0)
+    assert row.warnings == ()
+
+
+def test_a_stream_without_any_metadata_is_an_answer_without_grounding() -> None:
+    rows = rows_of([response(f"{TIN} "), response(LEAD), {"usageMetadata": {"totalTokenCount": 3}}])
+    assert rows.answered
+    assert (rows.answers[0].answer_text, rows.answers[0].chunk_count) == (f"{TIN} {LEAD}", 0)
+
+
 def test_a_field_nobody_knows_is_kept_in_the_source_metadata() -> None:
     chunk = {**WEB, "chunkMetadata": {"query": "zinn", "rank": 2, "good": True}}
     [row] = rows_of(response(TIN, groundingChunks=[chunk])).support_chunks
@@ -259,6 +275,25 @@ def test_citations_ratings_and_urls() -> None:
     assert row.safety_ratings == (SafetyRating("C", "LOW", 0.25, None, None, True),)
     assert row.urls == (FetchedUrl("https://a.example/", "URL_RETRIEVAL_STATUS_SUCCESS"),)
     assert row.avg_logprobs == -0.5
+
+
+def test_addresses_that_were_read_may_be_told_above_the_candidates_and_in_a_part_of_a_stream() -> None:
+    read = {"urlMetadata": [{"retrievedUrl": "https://a.example/", "urlRetrievalStatus": "OK"}]}
+    expected = (FetchedUrl("https://a.example/", "OK"),)
+    [row] = rows_of({**response(TIN), "urlContextMetadata": read}).answers
+    assert row.urls == expected
+    [row] = rows_of([response(TIN), {"urlContextMetadata": read}]).answers
+    assert row.urls == expected
+    body = {**response(TIN), "urlContextMetadata": {"urlMetadata": [{"retrievedUrl": "https://b.example/"}]}}
+    body["candidates"][0]["urlContextMetadata"] = read
+    [row] = rows_of(body).answers
+    assert row.urls == expected
+
+
+def test_a_passage_of_a_store_need_not_say_where_in_the_document_it_stands() -> None:
+    passage = {"retrievedContext": {"uri": "gs://b/terms.pdf", "title": "Terms", "text": "Paid."}}
+    [row] = rows_of(response(TIN, groundingChunks=[passage])).support_chunks
+    assert (row.chunk_text, row.page_identifier, row.document_id) == ("Paid.", None, None)
 
 
 def test_a_passage_of_a_store_has_text_document_and_page() -> None:

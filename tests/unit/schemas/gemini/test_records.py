@@ -216,6 +216,7 @@ SEARCH = {"google_search_source": {}}
         ({"gemini": {"google_maps": {"authConfig": {"apiKeyConfig": {}}}}}, "KEY_IN_RECORD", "take it out"),
         ({"gemini": {"url_context": {"a": [{"api_key": "s"}]}}}, "KEY_IN_RECORD", "api_key"),
         ({"gemini": {"thinkng": {}}}, "UNKNOWN_FIELD", "did you mean thinking?"),
+        ({"generation_spec": {"response_schema": {}}}, "UNKNOWN_FIELD", "it takes"),
         ({"gemini": {"place": {"latitude": 91, "longitude": 0}}}, "OUT_OF_RANGE", "-90 to 90"),
         ({"gemini": {"place": {"latitude": 1}}}, "MISSING_FIELD", "longitude"),
         ({"gemini": {"safety_settings": [{"category": "X"}]}}, "INVALID_ENUM", "HARM_CATEGORY"),
