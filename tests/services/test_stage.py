@@ -262,7 +262,7 @@ def test_a_budget_without_a_ledger_is_kept_to_the_call(limit, shards, bounded):
 
 def test_a_budget_over_windows_needs_a_ledger(tmp_path):
     calls = make_settings(max_requests=5, **SHARDED, pacing_shards=2)
-    with pytest.raises(ValueError, match="needs a ledger"):
+    with pytest.raises(ValueError, match="counted in a ledger"):
         run(questions(10), calls, windowing=FixedWindows(3))
     run(questions(40), calls, windowing=GlobalWindows())
     assert codes_of(outcomes()) == {"OK": 5, "NOT_ATTEMPTED": 35}

@@ -1,4 +1,4 @@
 """Calling the service: pacing, retries, ledger, budget and clients.
 
-Everything here but `stage` is plain Python on asyncio and runs, and is tested, without Beam.
+Only the module `stage` uses Beam. The others are plain Python with asyncio and are tested without Beam.
 """

@@ -1,4 +1,4 @@
-"""What the pacer and the ledger both need to know of a Redis server: its name, and what its errors mean."""
+"""What the pacer and the ledger share for Redis: a server's name, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from redis import exceptions
 
-# A server that takes longer than this to take a connection or to answer counts as out of reach.
+# A server that needs longer than this to accept a connection or to answer counts as unreachable.
 TIMEOUT_SECONDS = 2.0
 
 _REFUSALS = (
@@ -28,17 +28,17 @@ _PASSING_WORDS = ("MISCONF", "NOREPLICAS", "BUSY")
 
 
 def server_name(uri: str) -> str:
-    """The server's name for messages, `redis[s]://HOST:PORT/DB`: without the user and the password.
+    """Return the server's name for messages, `redis[s]://HOST:PORT/DB`, without user and password.
 
     Raises:
-        ValueError: The URI can't be read; the text is the rest of a sentence and quotes nothing of it.
+        ValueError: The URI is not valid. The message is the end of a sentence and does not quote the URI.
     """
     try:
         parts = urlsplit(uri)
         database = int(parts.path.strip("/") or 0)
         port = parts.port or 6379
     except ValueError:
-        # The parser's own words may quote a part of the password.
+        # The parser's error may quote a part of the password.
         parts = None
     if (
         parts is None
@@ -52,34 +52,34 @@ def server_name(uri: str) -> str:
 
 
 def is_passing(error: exceptions.RedisError) -> bool:
-    """Whether the same command may work later: the server is away, starting, or may not write just now."""
+    """Whether the same command may succeed later: the server is down, is starting, or can't write now."""
     if isinstance(error, _REFUSALS) or _is_untrusted(error):
         return False
     return isinstance(error, _PASSING) or str(error).startswith(_PASSING_WORDS)
 
 
 def _is_untrusted(error: exceptions.RedisError) -> bool:
-    """Whether the server's certificate was refused, as it will be the next time."""
+    """Whether the server's certificate was refused, which a retry does not change."""
     return "CERTIFICATE_VERIFY_FAILED" in str(error)
 
 
 def what_failed(error: exceptions.RedisError) -> str:
-    """The error as a clause for a person, without anything that was sent."""
+    """Return the error as a part of a sentence for people, without the data that was sent."""
     if isinstance(error, exceptions.NoPermissionError):
         return "its user may not run commands and scripts on the keys groundrows:*"
     if isinstance(error, _REFUSALS) or "unauthenticated" in str(error):
         return "it refuses the user or the password"
     if isinstance(error, exceptions.InvalidResponse):
-        return "what answers there is no Redis server"
+        return "the server there is not a Redis server"
     if isinstance(error, exceptions.TimeoutError):
         return f"it does not answer within {TIMEOUT_SECONDS:g} s"
     if isinstance(error, exceptions.BusyLoadingError):
         return "it is still loading its data"
     if _is_untrusted(error):
-        return "its certificate is not trusted here: SSL_CERT_FILE may name its authority's"
+        return "its certificate is not trusted here: name its authority's certificate in SSL_CERT_FILE"
     if isinstance(error, exceptions.ConnectionError):
         return "nothing answers there"
     if "WRONGTYPE" in str(error):
         return "a key under groundrows: holds something else"
-    # Some servers repeat what a command was given, the password included.
+    # Some servers repeat a command's arguments, which may include the password.
     return f"it says {str(error).partition(', with args')[0]!r}"

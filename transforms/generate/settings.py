@@ -1,4 +1,4 @@
-"""How to call: everything the calling needs to know, in one picklable value."""
+"""The settings of the calls, in one picklable value."""
 
 from __future__ import annotations
 
@@ -9,46 +9,44 @@ from groundrows.schemas.service import DISCOVERY_ENGINE, Method
 
 MEGABYTE = 1 << 20
 REDIS = ("redis://", "rediss://")
-"""How the URI of a Redis server begins; the second is for one over TLS."""
+"""The beginnings of a Redis server's URI; the second is for TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSettings:
-    """Settings of one run's calls; equal settings share one engine in a process.
+    """The settings of a run's calls. Equal settings share one engine in a process.
 
     Attributes:
-        endpoint: `HOST:PORT`.
-        secure: Whether to use TLS and Application Default Credentials; False only on loopback.
-        location: The API's location resource, `projects/P/locations/L`; empty for a service that is asked in
-            nobody's name.
+        endpoint: The address, `HOST:PORT`.
+        secure: Whether to use TLS and Application Default Credentials. False only on loopback.
+        location: The API's location resource, `projects/P/locations/L`; empty when requests name none.
         api_version: The version of the service's API, such as `v1`.
-        run_id: The run's name; scopes the budget and the search for duplicates.
+        run_id: The run's ID. The budget and the search for duplicates belong to it.
         requests_per_minute: The limit over all workers, or None for no limit.
         rate_limiter: `local`, `sharded`, `redis://HOST:PORT/DB` or `envoy://HOST:PORT`.
-        pacing_shards: How many shares the rate and the budget are cut into; 1 unless `sharded`.
-        max_in_flight: Maximum concurrent calls per worker process.
-        batch_size: Questions looked up in the ledger at once.
-        deadline_seconds: When an attempt is cut.
-        max_attempts: Attempts a turn, the first included.
-        retry_seconds: No attempt starts later than this after a turn's first.
-        backoff_seconds: The first retry's longest wait; it doubles from there.
-        max_requests: The budget of calls over the whole run, or None.
+        pacing_shards: The number of shards that the limit and the budget are divided by; 1 unless `sharded`.
+        max_in_flight: Maximum number of concurrent calls per worker process.
+        batch_size: Number of questions looked up in the ledger at once.
+        deadline_seconds: The time after which an attempt is cancelled.
+        max_attempts: Maximum number of attempts per turn, including the first one.
+        retry_seconds: No attempt starts later than this after the start of the turn's first one.
+        backoff_seconds: The longest wait before the first retry. It doubles with each retry.
+        max_requests: The budget of calls for the whole run, or None.
         tokens_per_minute: The limit in tokens over all workers, or None for no limit.
-        max_tokens: The budget of tokens over the whole run, or None.
-        max_searches: The budget of searches over the whole run, or None.
+        max_tokens: The budget of tokens for the whole run, or None.
+        max_searches: The budget of searches for the whole run, or None.
         ledger: `sqlite:///PATH`, `redis://HOST:PORT/DB` or `none`.
-        share_identical: Whether equal requests under different ids are asked once.
-        exhausted_seconds: How long nothing but transient errors may come back before calling stops; longer
-            than the minute over which quotas are counted.
-        answered_path: A SQLite file of turns that are already answered, and of what is yet to be checked of
-            them, or None.
+        share_identical: Whether equal requests of different questions are sent once.
+        exhausted_seconds: Calling stops when only transient errors came back for so long. It is longer than a
+            minute, because quotas are counted per minute.
+        answered_path: A SQLite file with the turns that are already answered (`AnsweredTurns`), or None.
         transport: `grpc` or `rest`.
-        method: `generate` or `check`: what every question of this engine calls.
+        method: `generate` or `check`: the method that this engine calls.
         stream_answers: Whether `generate` uses the streaming method.
-        service: Which service is called: a name of `SERVICES`.
-        release_failed: Whether a question that failed may be asked again when it comes again in this run, as
-            in a stream, where it was published anew; in an archive it is a duplicate still.
-        max_response_bytes: The most that one response may have, as sent and as unpacked.
+        service: The name of the service that is called, one of `SERVICES`.
+        release_failed: Whether a question that failed may be asked again when it comes again. True
+            for a stream, where it was published again. In an archive, it is a duplicate.
+        max_response_bytes: The largest size of a response in bytes, before and after it is decompressed.
     """
 
     endpoint: str

@@ -1,7 +1,7 @@
-"""Questions to outcomes: the only module of this folder that knows Beam.
+"""Beam's transform from questions to outcomes. It is the only module in this folder that uses Beam.
 
-Use `GenerateAnswers` where a question is worth a network call of a second or more. For calls of a few
-milliseconds a plain `ParDo` with Beam's own batching is simpler and as fast.
+`GenerateAnswers` is for calls that take a second or more. For calls of a few milliseconds, a plain `ParDo`
+with Beam's batching is simpler and as fast.
 """
 
 from __future__ import annotations
@@ -49,22 +49,24 @@ from groundrows.transforms.shards import KeyByShard
 
 
 class GenerateAnswers(beam.PTransform):
-    """PCollection[Question] -> PCollection[Outcome]: each question ends as exactly one outcome.
+    """Takes a PCollection[Question]; gives a PCollection[Outcome], with exactly one outcome per question.
 
-    Each outcome keeps its question's window and timestamp. Calls go on across elements and batches; a
-    bundle ends when its own questions have. What was called is counted under `groundrows`, or, when the
-    method is `check`, under `groundrows.checks`. With `rate_limiter="sharded"` questions are first keyed onto
-    `pacing_shards` shards, which shuffles them; otherwise nothing is shuffled.
+    An outcome keeps its question's window and timestamp. Calls of different elements and batches run at the
+    same time; a bundle (a part of the PCollection that Beam processes as one unit) ends when its own
+    questions have their outcomes. Counters are in the namespace `groundrows`, or `groundrows.checks` when the
+    method is `check`. With `rate_limiter="sharded"`, the questions are first distributed over `pacing_shards`
+    shards by a shuffle. Otherwise nothing is shuffled.
 
-    When nothing can work (see `halt.py`) the questions of a bounded input that are left end as
-    `NOT_ATTEMPTED`. Those of an unbounded one are the runner's to try again, for as long as it takes: the
-    bundle fails, and the next attempt calls afresh. Only a budget that is spent ends those too.
+    When no call can succeed (see `calling/halt.py`), the remaining questions of a bounded input end as
+    `NOT_ATTEMPTED`. For an unbounded input, the bundle fails instead, and the runner repeats it, with new
+    calls, until it succeeds. Only a spent budget ends these questions, too.
 
     Args:
-        settings: How to call.
-        client_of: Makes the backend from the settings, once a process. A class or a function of a module:
-            makers that do not compare equal after pickling, as partials, make an engine and a pace each.
-        pacer_of: Makes a shard's pacer from the settings, likewise.
+        settings: The settings of the calls.
+        client_of: Makes the client that calls the service, once per process. It must be a class or a
+            module's function. Objects that are not equal after pickling, such as partials, would each get an
+            engine and a rate limit of their own.
+        pacer_of: Makes a shard's pacer. The same rules apply.
     """
 
     def __init__(
@@ -79,18 +81,18 @@ class GenerateAnswers(beam.PTransform):
         self._pacer_of = pacer_of
 
     def expand(self, questions: Any) -> Any:
-        """Call, directly or shard by shard.
+        """Add the steps that call, directly or shard by shard.
 
         Raises:
-            ValueError: A budget is to be counted in keyed state, which every window would begin anew, or one
-                in tokens or searches in no common place.
+            ValueError: The budget of calls would be counted in keyed state, and every window would start it
+                again; or a budget of tokens or searches has no ledger to be counted in.
         """
         arguments = (self._settings, self._client_of, self._pacer_of, not questions.is_bounded)
         if self._settings.rate_limiter != "sharded":
             return questions | "Call" >> beam.ParDo(_GenerateFn(*arguments)).with_output_types(Outcome)
         if _budget_in_state(self._settings) and not isinstance(questions.windowing.windowfn, GlobalWindows):
             raise ValueError(
-                "max_requests over windows needs a ledger to be counted in: name one, or ask before windowing"
+                "max_requests over windows is counted in a ledger: name one, or ask before windowing"
             )
         if _unit_budgets_in_parts(self._settings):
             raise ValueError(
@@ -114,13 +116,13 @@ class GenerateAnswers(beam.PTransform):
 def _with_timestamp(
     keyed: tuple[int, Question], timestamp: Any = beam.DoFn.TimestampParam
 ) -> tuple[int, tuple[Question, Any]]:
-    # Grouping would leave the end of the window in its place.
+    # Grouping would replace the timestamp by the end of the window.
     shard, question = keyed
     return shard, (question, timestamp)
 
 
 class _Calling(beam.DoFn):
-    """What both ways of calling share: the engine, batches, and outcomes back in their own windows."""
+    """What all ways of calling share: the engine, batches, and outcomes in their questions' windows."""
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class _Calling(beam.DoFn):
             shared.release(stopped)
         self._basket = Basket()
         self._batches: dict[int, list[tuple[Any, Question]]] = {}
-        # By shard, the calls that this bundle's questions may still make.
+        # The largest number of calls that this bundle's questions may still make, by shard.
         self._open: Counter[int] = Counter()
 
     def _add(self, shard: int, question: Question, timestamp: Any, window: Any) -> Iterator[WindowedValue]:
@@ -197,7 +199,7 @@ class _Calling(beam.DoFn):
         return len(question.turns) * self._settings.max_attempts
 
     def _signal(self) -> None:
-        # Tells the runner that this worker waits on a quota, which more workers would not help.
+        # Tells the runner that this worker waits for a rate limit, so that it does not add workers.
         seconds = self._engine.take_throttled_seconds()
         if seconds:
             self._throttled.signal_throttled(seconds)
@@ -234,10 +236,11 @@ class _GenerateFn(_Calling):
 
 
 class _GenerateGroupFn(_Calling):
-    """Calls for all of a shard's questions as one element: a bounded input's way to one worker a shard.
+    """Asks all questions of a shard, which are one element, so that each shard is on one worker.
 
-    Keyed state would do it too, but the local runner gives a stateful step one worker however many there
-    are. A group is worked off in one piece, so its share of the budget needs no keeping either.
+    This is for bounded inputs. Keyed state would have the same effect, but the local runner gives a stateful
+    step only one worker. And because a group is processed in one piece, its part of the budget need not be
+    stored.
     """
 
     def process(
@@ -251,12 +254,13 @@ class _GenerateGroupFn(_Calling):
 
 
 class _GenerateShardFn(_Calling):
-    """Calls for shards of a stream, each of which is on one worker at a time because its state is.
+    """Asks the questions of a stream's shards. A shard has state, so it is on one worker at a time.
 
-    The state holds how much of the shard's budget is spent at most, and who says so: what is spent, and
-    every attempt that the bundle's questions may still make. It can only be written while an element of the
-    shard is being processed, so it looks ahead. Whoever wrote it last knows better and goes on from its own
-    count; another worker starts from there. The calls of a bundle that failed are known to its worker alone.
+    The state holds the largest number of calls that the shard may have made, and the name of the worker that
+    wrote it. State can be written only while an element of the shard is processed. So the number includes all
+    attempts that the questions of the bundle may still make. The worker that wrote it last continues from its
+    own exact count; another worker continues from the number in the state. Only the worker itself knows the
+    calls of a bundle that failed.
     """
 
     SPENT = ReadModifyWriteStateSpec("spent", StrUtf8Coder())
@@ -270,7 +274,7 @@ class _GenerateShardFn(_Calling):
         element: tuple[int, Question],
         timestamp: Any = beam.DoFn.TimestampParam,
         window: Any = beam.DoFn.WindowParam,
-        spent: Any = beam.DoFn.StateParam(SPENT),  # noqa: B008 - Beam's way to name a state
+        spent: Any = beam.DoFn.StateParam(SPENT),  # noqa: B008 - Beam declares state in this way
     ) -> Iterator[WindowedValue]:
         shard, question = element
         if _budget_in_state(self._settings):

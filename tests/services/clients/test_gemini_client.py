@@ -199,7 +199,7 @@ def test_a_key_never_goes_out_without_tls(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     ("environment", "says"),
-    [({}, "set GEMINI_API_KEY"), ({"GEMINI_API_KEY": "a\nb"}, "GEMINI_API_KEY holds no API key")],
+    [({}, "set GEMINI_API_KEY"), ({"GEMINI_API_KEY": "a\nb"}, "GEMINI_API_KEY is not an API key")],
 )
 def test_without_a_key_nothing_is_called(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], says: str
@@ -235,8 +235,8 @@ def opened(**changes: Any) -> Callable[[], Sequence[object]]:
     [
         ({"method": "check"}, "no method that checks"),
         ({"transport": "grpc"}, "over REST only"),
-        ({"location": AGENT}, "v1beta is asked without"),
-        ({"api_version": "v1"}, "v1 is asked with"),
+        ({"location": AGENT}, "v1beta is called without"),
+        ({"api_version": "v1"}, "v1 is called with"),
     ],
 )
 def test_settings_that_gemini_does_not_have(changes: dict[str, Any], says: str) -> None:

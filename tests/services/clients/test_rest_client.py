@@ -397,7 +397,7 @@ def test_what_speaks_no_http_is_unavailable() -> None:
 def test_a_garbled_answer_says_so(head: bytes, how: dict[str, Any]) -> None:
     error = attempt_bytes(head, **how)
     assert (error.code, error.retryable) == ("UNAVAILABLE", True)
-    assert error.message.startswith(("the server's answer is no HTTP: ", "the connection broke within"))
+    assert error.message.startswith(("the server's answer is not HTTP: ", "the connection broke within"))
     assert "\n" not in error.message
 
 

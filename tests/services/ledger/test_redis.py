@@ -76,7 +76,7 @@ def test_what_is_no_redis_is_refused() -> None:
             connection.close()
 
         threading.Thread(target=answer, daemon=True).start()
-        assert "no Redis server" in refused(f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
+        assert "not a Redis server" in refused(f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
 
 
 def test_a_wrong_password_is_refused_and_never_shown() -> None:
@@ -154,9 +154,9 @@ def test_a_damaged_value_is_named(ledger: RedisLedger, client: redis.Redis) -> N
 
 def test_a_key_that_is_no_entry_s_is_refused(ledger: RedisLedger, client: redis.Redis) -> None:
     client.set("groundrows:entry:\xff not hexadecimal", "mine")
-    with pytest.raises(LedgerError, match="no entry of a ledger"):
+    with pytest.raises(LedgerError, match="not an entry of a ledger"):
         ledger.summary()
-    with pytest.raises(LedgerError, match="no entry of a ledger"):
+    with pytest.raises(LedgerError, match="not an entry of a ledger"):
         list(ledger.entries())
 
 

@@ -132,7 +132,7 @@ def test_a_service_that_is_away_pauses_calling(redis_port: int, caplog: pytest.L
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(run())
-    assert "out of reach: calling waits" in caplog.text
+    assert "unreachable: calling waits" in caplog.text
 
 
 def test_a_closed_pacer_asks_a_service_that_is_away_no_more() -> None:
@@ -172,7 +172,7 @@ def test_what_is_no_rate_limit_service_is_refused() -> None:
 
     async def run() -> None:
         pacer = EnvoyPacer(f"envoy://127.0.0.1:{port}", 1000)
-        with pytest.raises(SetupError, match="no Envoy rate limit service"):
+        with pytest.raises(SetupError, match="not an Envoy rate limit service"):
             await pacer.acquire()
         await pacer.close()
 

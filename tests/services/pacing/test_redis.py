@@ -393,7 +393,7 @@ def test_what_is_no_redis_is_refused() -> None:
 
         threading.Thread(target=answer, daemon=True).start()
         says = refuse_to_start(f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
-    assert "no Redis server" in says
+    assert "not a Redis server" in says
 
 
 def test_somebody_elses_key_is_refused_and_left_alone(redis_uri: str) -> None:

@@ -176,7 +176,7 @@ def test_a_sqlite_ledger_that_another_program_keeps_locked(
         asked = len(prompts_of(calls))
         for told in (groundrows("run", *flags), groundrows("run", *flags, "--overwrite")):
             assert told.code == 2
-            assert f"The ledger {ledger} is locked by another program" in told.err
+            assert f"The ledger {ledger} has been locked by another program" in told.err
             assert ADVICE in told.err
             assert is_one_sentence(told.err.splitlines()[-1])
         assert len(prompts_of(calls)) == asked
@@ -256,7 +256,7 @@ def test_a_service_that_refuses_everything_and_is_mended(
     with running_emulator(f"--port={port}", "--faults=permission_denied:1.0"):
         result = groundrows("run", *flags)
     assert (result.code, (out / "run.json").exists()) == (1, False)
-    assert "Calling stopped: 5 calls in a row ended in PERMISSION_DENIED" in caplog.text
+    assert "Calling stopped: 5 calls in a row failed with PERMISSION_DENIED" in caplog.text
     assert f"none of {COUNT + 1} records is answered" in result.err
     assert ADVICE in result.err
     with running_emulator(f"--port={port}", "--answers=canned", f"--call_log={calls}"):

@@ -1,4 +1,4 @@
-"""Turns that an earlier, finished run answered: what `--append` leaves out, missing checks apart."""
+"""The turns that earlier, finished runs answered. With `--append`, they are not asked again."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from typing import Any
 from groundrows.schemas.question import Question
 
 Delivered = Mapping[int, frozenset[str]]
-"""By turn that an earlier run's rows hold: the ids of those of its answers that are yet to be checked."""
+"""The turns that have rows from earlier runs. The values are the IDs of their answers without a check."""
 
 _MOST_PARAMETERS = 500
 
 
 class AnsweredTurns:
-    """A set of (turn's name, turn) on disk, so that its size is bounded by the disk and not by memory.
+    """The set of answered turns, as pairs of a turn's name and its index.
 
-    Beside it stands which of their answers are yet to be checked: none, unless `add_unchecked` said so; and
-    which questions were left out already, so that a run tells their duplicates (`claim`).
+    It is on disk, so that its size is not bounded by memory. It also holds the answers that have no check yet
+    (`add_unchecked`), and claims on the questions that were left out, so that duplicates of them are found
+    (`claim`).
 
     Args:
-        path: A SQLite file, made when missing. It is made anew for every run.
+        path: A SQLite file. It is created when it does not exist; every run has a new one.
     """
 
     def __init__(self, path: str) -> None:
@@ -55,12 +56,12 @@ class AnsweredTurns:
     def add_unchecked(
         self, answers: Iterable[tuple[str, int, str]], quoting: Iterable[str], checked: Iterable[str]
     ) -> None:
-        """Note which answers are yet to be checked.
+        """Note the answers that have no check yet.
 
         Args:
-            answers: (turn's name, turn, answer's id) of every answer that has a text.
-            quoting: Ids of the answers that have something to be checked against.
-            checked: Ids of the answers that are checked already.
+            answers: (turn's name, turn's index, answer's ID) of every answer that has a text.
+            quoting: IDs of the answers that have a support chunk with text to check them against.
+            checked: IDs of the answers that have a check.
         """
         with self._transaction():
             self._db.execute("CREATE TEMP TABLE missing (answer_id TEXT PRIMARY KEY) WITHOUT ROWID")
@@ -84,14 +85,14 @@ class AnsweredTurns:
             self._db.execute("COMMIT")
 
     def of(self, question_ids: Sequence[str]) -> dict[str, frozenset[int]]:
-        """The answered turns of each of these questions that has any."""
+        """Return the indices of the answered turns, by turn's name."""
         found: dict[str, set[int]] = {}
         for question_id, turn_index in self._rows("question_id, turn_index FROM answered", question_ids):
             found.setdefault(question_id, set()).add(turn_index)
         return {question_id: frozenset(turns) for question_id, turns in found.items()}
 
     def unchecked(self, question_ids: Sequence[str]) -> dict[tuple[str, int], frozenset[str]]:
-        """By question and turn, the ids of the answers that are yet to be checked, where there are any."""
+        """Return the IDs of the answers that have no check yet, by turn's name and index."""
         with self._lock:
             if self._db.execute("SELECT 1 FROM unchecked LIMIT 1").fetchone() is None:
                 return {}
@@ -110,10 +111,10 @@ class AnsweredTurns:
             yield from rows
 
     def claim(self, claims: Mapping[bytes, str]) -> dict[bytes, str]:
-        """Note who is the first to be left out; as `Ledger.claim`, for this run.
+        """Note the first record that asks each question that is left out. Works like `Ledger.claim`.
 
         Args:
-            claims: By a question's key, the origin of the record that asks it.
+            claims: The origin of the record that asks a question, by the question's key.
         """
         holders = dict(claims)
         keys = list(claims)
@@ -137,19 +138,19 @@ class AnsweredTurns:
 
 
 def turn_name(question_id: str, text: str) -> str:
-    """Under which name a turn is noted: whose it is and what it asks, so that a changed one is another."""
+    """Return the name under which a turn is noted. It has the text, so that a changed question is asked."""
     return f"{question_id}\0{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def is_complete(question: Question, delivered: Delivered) -> bool:
-    """Whether nothing is left to do for a question: all turns are answered, and their answers checked."""
+    """Whether all turns of a question are answered and all their answers are checked."""
     return len(delivered) == len(question.turns) and not any(delivered.values())
 
 
 def delivered_turns(answered: AnsweredTurns | None, questions: Sequence[Question]) -> list[Delivered]:
-    """For each question, the turns that are answered already.
+    """Return the turns that are answered already, for each question.
 
-    They are its first ones, without a gap: behind a turn that is new, the history of the next is another.
+    Only the turns before the first unanswered one count: a new answer changes the history of later turns.
     """
     if answered is None:
         return [{}] * len(questions)

@@ -1,4 +1,4 @@
-"""One turn's attempts: call, retry, give up; the heart of the calling."""
+"""Makes the attempts of a turn: calls the service, retries, and gives up."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from groundrows.transforms.generate.ledger.base import Entry
 
 _LOGGER = logging.getLogger(__name__)
 EMPTY_RETRIES = 2
-"""How often a turn whose answer came empty is asked again for that: each time it is paid for."""
-_LEFT = "Another worker may have this question's message by now, so it was left to that one."
-_SPENT = "The budget of --{flag} was spent before this question's turn."
+"""The number of retries after empty answers. It is low, because each empty answer is paid for."""
+_LEFT = "Another worker may have this question's message by now, so this worker did not ask it."
+_SPENT = "The budget of --{flag} was spent before this question was asked."
 
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """The response to a turn, and what it took.
+    """The response to a turn.
 
     Attributes:
-        reply: What came back.
-        attempts: Calls made, this one included.
+        reply: The response.
+        attempts: Number of attempts, including the successful one.
         latency_ms: Milliseconds of the successful attempt alone.
-        asked_at: When that attempt left, UTC.
-        answered_at: When its response was complete, UTC.
-        retry_codes: What the attempts before it ended in.
+        asked_at: When that attempt started, in UTC.
+        answered_at: When its response was complete, in UTC.
+        retry_codes: The error codes of the attempts before it.
     """
 
     reply: Reply
@@ -55,10 +55,10 @@ class GaveUp:
     """A turn without a response.
 
     Attributes:
-        error: What the last attempt ended in, or why none was made.
-        retryable: Whether the question is worth asking again another day.
-        attempts: Calls made.
-        retry_codes: What the attempts before the last ended in.
+        error: The error of the last attempt, or the reason why there was none.
+        retryable: Whether the question may succeed when it is asked again later.
+        attempts: Number of attempts.
+        retry_codes: The error codes of the attempts before the last one.
     """
 
     error: CallError
@@ -69,7 +69,7 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What calls of one shard share: the gate they leave by and the budgets they are paid from.
+    """What the calls of one shard share: the gate that lets them out, and the budgets that count them.
 
     Attributes:
         gate: The gate.
@@ -87,17 +87,18 @@ class Attempts:
     """Makes attempts. One instance serves every turn of the process.
 
     Attributes:
-        client: The backend.
-        policy: When to try again.
-        halt: Watches for a run in which nothing can work.
-        halted: Set when `halt` has a reason.
-        on_halt: Called once, when the reason appears.
-        deadline_seconds: When an attempt is cut.
-        count_probes: Whether an attempt that was refused while the service answered nobody is one of the
-            policy's, too; it need not be, as the policy's time bounds them.
-        out: Calls out right now.
-        made: Calls made so far.
-        spent_flag: The flag of the budget that was found spent; empty as long as none was.
+        client: The client that calls the service.
+        policy: Says when to retry.
+        halt: Decides when no call can succeed any more.
+        halted: Set when calling has stopped.
+        on_halt: Called once, when calling stops.
+        deadline_seconds: The time after which an attempt is cancelled.
+        count_probes: Whether refused probes count as attempts. A probe is a call that tests a service that
+            answers nothing (see `breaker.py`). Probes need not count, because the policy also limits time.
+        out: Number of calls in flight.
+        made: Number of calls made so far.
+        spent_flag: The flag of the budget that is spent; empty while none is.
+        waiting_to_retry: Number of turns that wait for their next attempt.
     """
 
     client: Client
@@ -120,22 +121,22 @@ class Attempts:
         right: Right | None = None,
         fare: Fare | None = None,
     ) -> Success | GaveUp | Entry:
-        """Call until there is a response or no attempt is left.
+        """Call the service until there is a response or no attempt is left.
 
-        An attempt leaves only while nobody else can be asking the same. That is looked at last, when the
-        attempt has its slot: it may have waited for that, or been stopped, for as long as it takes.
+        An attempt is made only while no other process can ask the same turn. This is checked after the
+        attempt has its slot, because waiting for the slot may take long.
 
         Args:
-            call: What to ask.
-            line: The gate and the budget of the question's shard.
-            keep: Stores the response. The call keeps its slot until this returns, so that no more than
-                `max_in_flight` responses can ever be lost to a kill.
-            right: The turn's right to be asked; None where nobody else can ask it.
-            fare: Knows what attempts of the turn are expected to take, and is told what they took. None where
-                the service does not report it.
+            call: The request.
+            line: The gate and the budgets of the question's shard.
+            keep: Stores the response. The call keeps its slot until this returns, so that at most
+                `max_in_flight` responses are lost when the process is killed.
+            right: The turn's lease; None when no other process can ask the turn.
+            fare: Estimates what the turn's attempts will use, and records what they used. None when the
+                service does not report it.
 
         Returns:
-            The response; or why there is none; or what another process had for an answer meanwhile.
+            The response; or why there is none; or the ledger's entry when another process got a response.
         """
         attempts = probes = 0
         codes: list[str] = []
@@ -201,7 +202,7 @@ class Attempts:
             await self._wait(wait)
 
     def stop(self, reason: str) -> None:
-        """Stop all calling for a reason that lies outside the calls."""
+        """Stop all calling, for a reason other than failed calls."""
         self.halt.stop(reason)
         self._announce_halt()
 
@@ -217,8 +218,8 @@ class Attempts:
         return True
 
     def _is_spent(self, line: Line, flag: str) -> None:
-        # Nothing else can be paid for either, so nobody need wait for the pace to hear it. What another
-        # process gives back later is not asked for again.
+        # The budget is spent for all waiting calls, so they need not wait for the rate limit first. Calls
+        # that another process gives back later are not used.
         self.spent_flag = flag
         line.gate.halt()
 
@@ -231,11 +232,11 @@ class Attempts:
         except CallError:
             raise
         except Exception as error:
-            # A fault of our own ends one question, with its calls counted. The text may hold the prompt.
+            # An internal error ends one question only. Its message is not shown: it may contain the prompt.
             what = type(error).__name__
             _LOGGER.error("A call failed by an internal error: %s", what)
             raise CallError(
-                INTERNAL_ERROR, f"an error of our own while calling ({what}); please report it"
+                INTERNAL_ERROR, f"an internal error while calling ({what}); please report it"
             ) from None
         finally:
             self.out -= 1
@@ -253,7 +254,7 @@ class Attempts:
             self.on_halt()
 
     async def _wait(self, seconds: float) -> None:
-        """Sleep, but not past a halt."""
+        """Sleep until the time is over or calling stops."""
         self.waiting_to_retry += 1
         try:
             await asyncio.wait_for(self.halted.wait(), seconds)
@@ -263,15 +264,15 @@ class Attempts:
             self.waiting_to_retry -= 1
 
     def _cut_short(self, last: CallError | None, attempts: int, codes: list[str]) -> GaveUp:
-        """End a turn that may make no further attempt: by its own last error, if it had one."""
+        """End a turn that may make no further attempt. It fails with its last error, if it had one."""
         if last is None:
             why = self.halt.reason or _SPENT.format(flag=self.spent_flag or "max_requests")
             return GaveUp(CallError(NOT_ATTEMPTED, why), True, attempts, ())
-        # The last code was noted as followed by another attempt, which never came.
+        # The last code was noted as the cause of another attempt, which was never made.
         return _gave_up(last, attempts, codes[:-1])
 
 
 def _gave_up(last: CallError, attempts: int, codes: list[str]) -> GaveUp:
-    # What our own fault cost may be had once that is mended.
+    # After an internal error is fixed, the question may succeed.
     retryable = last.retryable or last.code == INTERNAL_ERROR
     return GaveUp(last, retryable, attempts, tuple(codes))

@@ -1,4 +1,4 @@
-"""Where Beam's threads and the loop's thread meet: a bounded backlog, and a basket of outcomes a bundle."""
+"""What Beam's threads and the event loop's thread share: a bounded backlog, and a basket for each bundle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from groundrows.schemas.outcome import Outcome
 
 
 class Basket:
-    """A bundle's finished outcomes. Filled by the loop's thread, emptied by the bundle's."""
+    """The finished outcomes of a bundle. The loop's thread adds them, and the bundle's thread takes them."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -18,25 +18,25 @@ class Basket:
         self._expected = 0
 
     def expect(self, count: int) -> None:
-        """So many more outcomes will come."""
+        """Say that `count` more outcomes will come."""
         with self._lock:
             self._expected += count
 
     def put(self, ticket: Any, outcome: Outcome) -> None:
-        """An outcome has come, for the question that was handed in with this ticket."""
+        """Add the outcome of the question that was submitted with this ticket."""
         with self._lock:
             self._outcomes.append((ticket, outcome))
             self._expected -= 1
             self._lock.notify()
 
     def take(self) -> list[tuple[Any, Outcome]]:
-        """What has come since the last time, without waiting."""
+        """Return the outcomes that came since the last call, without waiting."""
         with self._lock:
             taken, self._outcomes = self._outcomes, []
             return taken
 
     def drain(self) -> Iterator[list[tuple[Any, Outcome]]]:
-        """Everything still expected, as it comes."""
+        """Yield all outcomes that are still expected, as they come."""
         while True:
             with self._lock:
                 while not self._outcomes and self._expected:
@@ -48,7 +48,7 @@ class Basket:
 
 
 class Backlog:
-    """Bounds the questions that a process has in the air."""
+    """Limits the number of unfinished questions in a process."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -57,7 +57,7 @@ class Backlog:
         self._wanted = 0
 
     def add(self, count: int) -> None:
-        """Wait for room for so many; more than the whole room go in alone."""
+        """Wait until there is room for `count` questions. More than the whole room wait until it is empty."""
         with self._lock:
             self._wanted = count
             while self._taken and self._taken + count > self._room:
@@ -65,7 +65,7 @@ class Backlog:
             self._taken += count
 
     def remove_one(self) -> None:
-        """One is finished. Wakes a waiting thread only when there is room for all that it brings."""
+        """Remove a finished question. Wakes a waiting thread only when its questions all have room."""
         with self._lock:
             self._taken -= 1
             if not self._taken or self._taken + self._wanted <= self._room:
@@ -73,5 +73,5 @@ class Backlog:
 
     @property
     def taken(self) -> int:
-        """Questions in the air."""
+        """The number of unfinished questions."""
         return self._taken

@@ -1,12 +1,12 @@
-"""A service that answers nothing is asked one call at a time, until it answers again.
+"""A circuit breaker: while the service answers nothing, it lets out only one call at a time.
 
-Attempts are few, so a server that is down, or a quota that is used up, must not cost each waiting question
-all of its own. After a streak of passing errors with nothing else between them, the breaker opens: calls
-leave singly, as probes, and ever further apart. The first probe that is answered closes it, and everybody
-goes on at the pace there was before.
+A turn has few attempts. Without the breaker, a server that is down, or a quota that is used up, would cost
+each waiting question all its attempts. After a streak of transient errors without any other result, the
+breaker opens: single calls, called probes, are let out with longer and longer pauses. The first probe that is
+answered closes the breaker, and calls continue at the rate from before.
 
-How long a streak it takes depends on what was usual before: a service that fails half of all calls makes
-streaks of ten by chance, and answers all the same.
+The length of the streak depends on the usual share of errors. A service that fails half of all calls has
+streaks of ten errors by chance and still works.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import time
 from collections.abc import Callable
 
 STREAK = 10
-# A streak counts when it would come about by chance less often than this.
+# A streak opens the breaker when its probability, by chance, is less than this.
 UNLIKELY = 1e-5
 LONGEST_STREAK = 100
-# How many calls the usual share of errors is remembered by.
+# The usual share of errors is an average over about this many calls.
 MEMORY_CALLS = 100.0
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
 
 
 class Breaker:
-    """Counts passing errors in a row; shared by every gate of the process. Used from one event loop.
+    """Counts transient errors in a row. All gates of a process share it, on one event loop.
 
     Args:
-        clock: Seconds, monotonic.
+        clock: Returns seconds on a monotonic clock.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._streak = 0
         self._opens_at = STREAK
-        # The share of passing errors among the calls before this streak.
+        # The share of transient errors among the calls before this streak.
         self._usual = 0.0
         self._pause = FIRST_PAUSE_SECONDS
         self._next_probe = 0.0
@@ -45,11 +45,11 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls leave singly."""
+        """Whether only single calls are let out."""
         return self._streak >= self._opens_at
 
     def answered(self) -> None:
-        """The service said something that is no passing error: it works."""
+        """Note a result that is not a transient error: the service works."""
         was_open = self.is_open
         if not was_open:
             self._remember(self._streak)
@@ -60,14 +60,14 @@ class Breaker:
             self._answered.set()
 
     def failed(self) -> None:
-        """A call ended in a passing error."""
+        """Note a transient error."""
         self._streak += 1
         if self._streak == self._opens_at:
             self._next_probe = self._clock() + self._pause
             self._answered.clear()
 
     async def pass_one(self) -> None:
-        """Return when a call may leave: at once, or in its turn as a probe."""
+        """Wait until a call may be made: at once while the breaker is closed, or as the next probe."""
         while self.is_open:
             wait = self._next_probe - self._clock()
             if wait <= 0:
@@ -80,7 +80,7 @@ class Breaker:
                 continue
 
     def _remember(self, errors: int) -> None:
-        """Take a streak that chance may have made, and the answer behind it, into the usual share."""
+        """Update the usual share of errors by a streak and the answer that ended it."""
         kept = (1 - 1 / MEMORY_CALLS) ** errors
         self._usual = (self._usual * kept + 1 - kept) * (1 - 1 / MEMORY_CALLS)
 

@@ -1,4 +1,4 @@
-"""`--max_requests`: not one call over, retries included."""
+"""The budget of `--max_requests`: the run makes at most so many calls, retries included."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable
 
 from groundrows.transforms.generate.settings import CallSettings
 
-# Calls reserved at a time. A killed process forfeits what it had reserved and not used, so a resumed run
-# may make that many fewer; never one more.
+# The number of calls reserved at a time. When a process is killed, the calls that it had reserved and not
+# made are lost. A continued run may then make up to that many fewer calls, but never more.
 CHUNK = 8
 
 
 def budget_scope(settings: CallSettings, shard: int) -> str:
-    """Under which name a shard's calls are counted.
+    """Return the name under which a shard's calls are counted.
 
-    A ledger is shared by every process, so the run has one count in it. Without one nothing is shared, and
-    each shard, which is on one worker at a time, counts its own part.
+    All processes share a ledger, so the run has one count in it. Without a ledger, each shard counts its own
+    part of the budget. A shard is on one worker at a time.
     """
     if settings.ledger == "none" and settings.pacing_shards > 1:
         return f"{settings.run_id}/{shard}"
@@ -24,12 +24,12 @@ def budget_scope(settings: CallSettings, shard: int) -> str:
 
 
 class Budget:
-    """Reserves before it calls, and gives back what was not used.
+    """Reserves calls before they are made, and gives unused ones back.
 
     Args:
-        reserve: Takes up to so many calls from the run's budget and returns how many it got.
-        give_back: Returns calls that were reserved and not made.
-        chunk: How many to reserve at once.
+        reserve: Reserves up to the given number of calls from the run's budget; returns how many it got.
+        give_back: Gives back calls that were reserved and not made.
+        chunk: The number of calls to reserve at once.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Budget:
             return True
 
     def put_back(self) -> None:
-        """Return a call that was taken and not made."""
+        """Give back a call that was taken and not made."""
         self._held += 1
 
     async def settle(self) -> None:
-        """Give back what is held, for other processes to use."""
+        """Give back all unused calls, so that other processes can use them."""
         async with self._lock:
             unused, self._held = self._held, 0
             if unused:

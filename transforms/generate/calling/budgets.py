@@ -1,4 +1,4 @@
-"""The budgets of one process: who of its calls is paid from which, and the ledger that counts them."""
+"""The budgets of one process, which the ledger counts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def count_name(run_id: str, flag: str) -> str:
 
 
 class Budgets:
-    """One budget for all shards of a scope: what one of them holds in reserve another may use.
+    """Finds the budget of a shard. Shards with the same scope share a budget and its reserved calls.
 
     Args:
-        settings: How to call.
-        ledger: What counts.
-        executor: Where the ledger is asked.
-        stop: Stops all calling, told why, when the ledger can't be asked.
+        settings: The settings of the calls.
+        ledger: The ledger, which counts the calls.
+        executor: Runs the ledger's operations.
+        stop: Stops all calling with a reason. It is called when the ledger can't be used.
 
     Attributes:
         purse: The budgets of tokens and searches, one of each for the whole run.
@@ -62,7 +62,7 @@ class Budgets:
         )
 
     def of(self, shard: int) -> Budget | None:
-        """What pays for a shard's calls; None where they cost nothing."""
+        """Return the budget of a shard's calls; None when they have no budget."""
         settings = self._settings
         total = settings.max_requests
         if total is None:
@@ -76,7 +76,7 @@ class Budgets:
         return budget
 
     async def settle(self) -> None:
-        """Give back what is reserved and not used."""
+        """Give back the calls that are reserved and not used."""
         for budget in list(self._by_scope.values()):
             await budget.settle()
         await self.purse.flush()
@@ -103,8 +103,8 @@ class Budgets:
             try:
                 await loop.run_in_executor(self._executor, self._ledger.give_back, scope, count)
             except LedgerError as error:
-                # Forfeited; nothing is called too often for it.
+                # These calls are lost to the run, which is safe: it makes fewer calls, not more.
                 _LOGGER.warning("%s", error)
 
-        # Without a ledger the count may move to another worker, and a reserve would stay behind.
+        # Without a ledger, the count may move to another worker, and reserved calls would be lost.
         return Budget(reserve, give_back, 1 if self._settings.ledger == "none" else CHUNK)

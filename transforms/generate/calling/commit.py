@@ -1,4 +1,4 @@
-"""Group commit: what arrives while the ledger is at work is handed to it together, as soon as it is free."""
+"""Group commit: requests that arrive while the ledger is busy are passed to it together afterwards."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LINGER_SECONDS = 0.002
 
 
 class GroupCommit(Generic[_Item, _Result]):
-    """Turns many small requests of the ledger into few, without holding any of them back for long.
+    """Combines many small requests to the ledger into few, with little delay.
 
     Args:
-        work: Does what a group asks for, blocking; returns a result for each, in their order.
-        executor: Where `work` runs; one thread, so that writes never overtake each other.
+        work: Does the requests of a group and blocks; returns the results in the same order.
+        executor: Runs `work`. It has one thread, so that the order of writes is kept.
     """
 
     def __init__(self, work: Callable[[Sequence[_Item]], Sequence[_Result]], executor: Executor) -> None:
@@ -28,10 +28,10 @@ class GroupCommit(Generic[_Item, _Result]):
         self._writer: asyncio.Task[None] | None = None
 
     async def put(self, item: _Item) -> _Result:
-        """Return what becomes of the item, once it is done: a stored entry is durable.
+        """Wait until the request is done, and return its result. A stored entry is durable then.
 
         Raises:
-            LedgerError: It could not be done.
+            LedgerError: The request could not be done.
         """
         done: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
@@ -40,15 +40,15 @@ class GroupCommit(Generic[_Item, _Result]):
         return await done
 
     async def flush(self) -> None:
-        """Return when everything handed in so far is done, or could not be."""
+        """Wait until all requests so far are done or have failed."""
         while self._writer is not None:
             await asyncio.shield(self._writer)
 
     async def _write_all(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
-            # What arrives together is a millisecond or two apart. Writing each alone cost a tenth of the CPU
-            # of a process that makes a thousand calls a second.
+            # Responses often arrive a millisecond or two apart. Writing each one alone took a tenth of the
+            # CPU time at a thousand calls per second.
             await asyncio.sleep(LINGER_SECONDS)
             group, self._waiting = self._waiting, []
             try:

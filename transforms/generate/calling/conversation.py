@@ -1,4 +1,4 @@
-"""One question from its first turn to its last: which request comes next, and whether one does."""
+"""Makes the request for the next turn of a question, and tells whether there is a next turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from groundrows.schemas.service import service_of
 
 
 def turn_request(question: Question, answers: Sequence[Answer], location: str) -> bytes:
-    """The request for the turn after the given answers, whole history included.
+    """Return the request for the turn after the given answers, with the whole history.
 
     Args:
         question: The question.
@@ -21,7 +21,7 @@ def turn_request(question: Question, answers: Sequence[Answer], location: str) -
 
 
 def request_after(question: Question, said: Sequence[str], location: str) -> bytes:
-    """The request for the turn after those that the model answered with `said`; see `turn_request`."""
+    """Return the request for the turn after those that the model answered with the texts `said`."""
     turn = len(said)
     return service_of(question.service, question.api_version).turn_request(
         question.request,
@@ -34,14 +34,14 @@ def request_after(question: Question, said: Sequence[str], location: str) -> byt
 
 
 def is_over(question: Question, answers: Sequence[Answer]) -> bool:
-    """Whether nothing is left to ask: every turn is answered, or the last response answers nothing."""
+    """Whether nothing is left to ask: every turn has a response, or the last response has no answer."""
     if len(answers) == len(question.turns):
         return True
     return bool(answers) and _said(answers[-1]) is None
 
 
 def answer_text(answer: Answer) -> str:
-    """The text of the candidate that rows number 0: what the history says the model answered."""
+    """Return the text of the first candidate, which the history uses as the model's answer."""
     return _said(answer) or ""
 
 

@@ -1,7 +1,8 @@
-"""The calling of one process: one event loop, and everything its calls share.
+"""The engine makes all calls of a process, on one event loop.
 
-Beam's threads hand questions in with `submit` and take outcomes out of a basket; the loop's thread does the
-calling. Between them stand only the backlog, which bounds what is in the air, and the basket.
+Beam's threads pass questions in with `submit`, and take their outcomes out of a basket. The thread of the
+event loop makes the calls. The two sides share only the basket and the backlog, which limits the number of
+unfinished questions.
 """
 
 from __future__ import annotations
@@ -66,19 +67,20 @@ _T = TypeVar("_T")
 
 
 class Engine:
-    """Everything that calls in one process share. Made by the first bundle that needs it.
+    """What all calls of a process share. The first bundle that needs an engine creates it.
 
     Args:
-        settings: How to call.
-        client_of: Makes the backend.
+        settings: The settings of the calls.
+        client_of: Makes the client that calls the service.
         pacer_of: Makes a shard's pacer.
 
     Attributes:
-        done: Questions that have an outcome, for a display of progress.
-        failed: Those of them that failed.
-        is_wanted: Whether a question of this origin is still this process's to ask; by default each is.
-        answered: Questions that had an answer, in calls or before, even where nobody waited for it any more.
-        stored: Answers that this engine has put into the ledger.
+        done: Number of questions that have an outcome, for the progress display.
+        failed: Number of questions that failed.
+        is_wanted: Whether this process is still the one to ask a question of this origin; by default always.
+        answered: Number of questions with an answer, from a call or from before. An answer also counts when
+            nothing waits for it any more.
+        stored: Number of answers that this engine has put into the ledger.
 
     Raises:
         SetupError: Credentials are missing.
@@ -96,8 +98,8 @@ class Engine:
         self.ledger: Ledger = open_ledger(settings.ledger)
         self._delivered = AnsweredTurns(settings.answered_path) if settings.answered_path else None
         self._pacer_of = pacer_of
-        # Twice the window: one calls while another waits for a slot or to try again, and a batch more, so
-        # that a finished call is followed by the next without asking Beam first.
+        # Twice the number of calls in flight, since as many questions may wait for a slot or for a retry. One
+        # batch more, so that the next call can start before Beam delivers more questions.
         self._backlog = Backlog(2 * settings.max_in_flight + settings.batch_size)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="groundrows-ledger")
         self._commit = GroupCommit(self._store, self._executor)
@@ -142,22 +144,22 @@ class Engine:
             halted=asyncio.Event(),
             on_halt=self._turn_everybody_away,
             deadline_seconds=settings.deadline_seconds,
-            # Who takes such a budget over from another worker trusts that no question makes more attempts.
+            # A worker that takes over such a budget assumes that no question makes more attempts than this.
             count_probes=settings.max_requests is not None and settings.ledger == "none",
         )
 
     # -- called by Beam's threads --------------------------------------------------------------------
 
     def submit(self, batch: Sequence[tuple[Any, Question]], basket: Basket, shard: int = 0) -> None:
-        """Take a batch on; blocks while the backlog is full. Each question's outcome lands in the basket.
+        """Accept a batch of questions. Blocks while the backlog is full.
 
-        A ledger that fails stops the calling, as does everything else that makes it pointless; outcomes
-        come all the same.
+        Each question's outcome is put into the basket. When the ledger fails or no call can succeed, calling
+        stops, and the remaining questions get the outcome that they were not attempted.
 
         Args:
-            batch: Pairs of a ticket and a question.
-            basket: Where the outcomes go.
-            shard: Whose share of the rate and the budget pays.
+            batch: Pairs of a ticket and a question. The ticket comes back with the outcome.
+            basket: Where the outcomes are put.
+            shard: The shard whose part of the rate limit and the budget is used.
         """
         basket.expect(len(batch))
         if self._ending:
@@ -165,7 +167,8 @@ class Engine:
         kept = self._leave_out(batch, basket)
         if not kept:
             return
-        # First room, then leases: two processes would wait for ever for what each of them holds outside.
+        # Leases are taken only after there is room. Otherwise two processes could wait for ever, each for a
+        # question that the other has leased and has no room to ask.
         self._backlog.add(len(kept))
         jobs: list[Job] = []
         try:
@@ -177,36 +180,37 @@ class Engine:
             self._loop.call_soon_threadsafe(self._start, jobs, basket, shard)
 
     def settle(self) -> None:
-        """Give back reserved calls when nothing is in the air; called when a bundle has been drained."""
+        """Give back reserved calls when no question is unfinished. Called at the end of a bundle."""
         if has_budget(self.settings) and self._backlog.taken == 0:
             self._on_loop(self._budgets.settle())
 
     @property
     def throttled_seconds(self) -> float:
-        """Seconds that calls have spent waiting for the pace, so far."""
-        # A copy: the loop's thread may add a line meanwhile.
+        """Seconds that calls have waited for the rate limit so far."""
+        # A copy, because the loop's thread may add a line at the same time.
         return sum(line.gate.throttled_seconds for line in list(self._lines.values()))
 
     def take_throttled_seconds(self) -> int:
-        """Whole seconds spent waiting for the pace since the last time this was asked."""
+        """Return the whole seconds that calls waited for the rate limit since the last time."""
         with self._signalling:
             seconds = int(self.throttled_seconds) - self._signalled
             self._signalled += seconds
             return seconds
 
     def stop_calling(self) -> int:
-        """Let no more calls out, for good, without waiting; safe in a signal's handler.
+        """Make no more calls. Does not wait, so a signal's handler may call it.
 
-        Outcomes come no more. What is out goes on, and its response is kept; `close` waits for that.
+        No more outcomes come. Calls in flight continue, and their responses are stored: `close` waits for
+        them.
 
         Returns:
-            How many calls will be waited for.
+            The number of calls that `close` will wait for.
         """
         self._loop.call_soon_threadsafe(self._let_none_out)
         return self._worth_waiting_for
 
     def halt_calling(self, reason: str) -> None:
-        """Let no more calls out and turn everybody else away, as when nothing can work; from any thread.
+        """Make no more calls, and end all waiting questions as not attempted. Any thread may call it.
 
         Args:
             reason: One sentence for people.
@@ -218,14 +222,14 @@ class Engine:
         return 0 if self.settings.ledger == "none" else self.attempts.out
 
     def close(self) -> None:
-        """Stop calling, give back what is held, and let go of everything.
+        """Stop calling, give back reserved calls and leases, and close everything.
 
-        Calls that are out are paid for: where there is a ledger they may end first, which takes no longer
-        than an attempt's deadline. Everything else in the air is dropped.
+        Calls in flight are paid for. When there is a ledger, this waits for them, at most for the deadline of
+        an attempt. All other unfinished questions are dropped.
         """
         if self._unchecked:
             _LOGGER.warning(
-                "%d answer(s) that the output holds could not be checked, as the ledger does not hold them: "
+                "%d answer(s) in the output could not be checked, because the ledger does not hold them: "
                 "name the --ledger of the run that asked them.",
                 self._unchecked,
             )
@@ -252,7 +256,7 @@ class Engine:
     def _leave_out(
         self, batch: Sequence[tuple[Any, Question]], basket: Basket
     ) -> list[tuple[Any, Question, Delivered]]:
-        """Drop what is answered already, unless a check is missing, and what was asked before in this run."""
+        """Leave out duplicates, and questions that are completely answered and checked."""
         delivered = delivered_turns(self._delivered, [question for _, question in batch])
         first = self._claimed([question for _, question in batch])
         kept = []
@@ -268,7 +272,7 @@ class Engine:
     def _claimed(self, questions: list[Question]) -> list[bool]:
         everything = [True] * len(questions)
         if self._ledger_failed:
-            return everything  # it need not fail, which may take its time, for every batch anew
+            return everything  # another attempt to use the ledger could take long for every batch
         try:
             return claimed(self.ledger, self.settings.run_id, questions)
         except LedgerError as error:
@@ -276,7 +280,7 @@ class Engine:
             return everything
 
     def _look_up(self, questions: Sequence[tuple[Any, Question, Delivered]], basket: Basket) -> list[Job]:
-        """Deliver what the ledger answers; what is left must be called for."""
+        """Deliver the outcomes that the ledger has answers for; return the jobs that need a call."""
         jobs = [next_job(ticket, question, (), turns, self.settings) for ticket, question, turns in questions]
         calling, over = jobs, list[Job]()
         if not self._ledger_failed:
@@ -284,13 +288,13 @@ class Engine:
                 calling, over = look_up(self._find, jobs, self.settings)
             except LedgerError as error:
                 self._stop(error)
-        # A question is never paid for again to check its answer.
+        # A question that has rows is not asked again only to check its answer.
         for job in (*over, *(job for job in calling if job.is_delivered)):
             self._finish(basket, job, outcome_of(job, job.answers, None, (), 0))
         return [job for job in calling if not job.is_delivered]
 
     def _find(self, jobs: Sequence[Job]) -> dict[bytes, Entry]:
-        """What is stored; what is not, and is to be called for, is leased where it is free."""
+        """Return the stored entries. Take leases on the other jobs, if no other process has them."""
         if self.halt.reason is not None:
             return self.ledger.get_many([job.key for job in jobs])
         stored = self._leases.take([job.hold for job in jobs if not job.is_delivered])
@@ -303,14 +307,14 @@ class Engine:
         self._deliver(basket, job.ticket, outcome)
 
     def _deliver(self, basket: Basket, ticket: Any, outcome: Outcome) -> None:
-        # Beam's threads and the loop's may lose a count to each other; these are for display.
+        # Two threads may count at once and lose an update. That is acceptable, as these are for display.
         self.done += 1
         self.answered += outcome.failure is None
         self.failed += outcome.failure is not None
         basket.put(ticket, outcome)
 
     def _stop(self, error: LedgerError) -> None:
-        """Stop calling, from whatever thread, before anything that is handed to the loop from now on."""
+        """Stop calling, from any thread, before the loop gets any further work."""
         self._ledger_failed = True
         self._loop.call_soon_threadsafe(self.attempts.stop, str(error))
 
@@ -351,10 +355,10 @@ class Engine:
             outcome = outcome_of(job, job.answers, failure, (), 0, fare)
         if self._ending:
             self.answered += outcome.failure is None
-            return  # whoever waited for it has been interrupted, and must not go on without answers
+            return  # the waiting thread was interrupted and must not continue without answers
         if outcome.failure is not None and self.settings.release_failed:
             await self._release(job.question)
-        # In this order, so that a bundle that has its last outcome finds nothing of its own in the air.
+        # In this order: when a bundle has its last outcome, none of its questions is in the backlog.
         self._backlog.remove_one()
         self._finish(basket, job, outcome)
 
@@ -367,7 +371,7 @@ class Engine:
             self._ledger_has_failed(error)
 
     def _ledger_has_failed(self, error: LedgerError) -> None:
-        """Without a ledger nothing may be called, and nothing is asked of it again but to keep what came."""
+        """Stop calling: without a ledger, no call may be made. From now on it only stores responses."""
         self._ledger_failed = True
         self.attempts.stop(str(error))
 
@@ -390,14 +394,14 @@ class Engine:
             job = next_job(job.ticket, job.question, answers, job.delivered, self.settings)
 
     async def _ask_turn(self, job: Job, shard: int, fare: Fare) -> tuple[Answer, tuple[str, ...]] | GaveUp:
-        """Ask a turn; a fault of our own costs one question too, and never the run."""
+        """Ask a turn. An internal error fails this question only, not the run."""
         try:
             return await self._ask(job, self._line(shard), fare)
         except LedgerError as error:
             self._ledger_has_failed(error)
             return not_attempted(str(error))
         except SetupError as error:
-            # Without a pace nothing may be called.
+            # Without a rate limiter, no call may be made.
             self.attempts.stop(str(error))
             return not_attempted(str(error))
         except Exception as error:
@@ -424,7 +428,7 @@ class Engine:
 
     async def _let_go(self, job: Job, *, answered: bool) -> None:
         try:
-            # Of a ledger that has failed, or an engine that ends, all leases end together.
+            # When the ledger has failed or the engine ends, all leases end together.
             await self._rights.let_go(job.hold, answered=answered or self._ledger_failed or self._ending)
         except LedgerError as error:
             self._ledger_has_failed(error)
@@ -440,7 +444,7 @@ class Engine:
             await self._commit.put(entry_of(job, success))
             self.stored += 1
         except LedgerError as error:
-            # The answer is here and stays; but what can't be kept must not be paid for.
+            # This answer is used, but no further call is made whose response can't be stored.
             self._ledger_has_failed(error)
 
     def _let_none_out(self) -> None:
@@ -461,10 +465,10 @@ class Engine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._commit.flush()  # what has arrived is paid for
+        await self._commit.flush()  # the responses that arrived are paid for
         await self._budgets.settle()
         await self._rights.close(tell=not self._ledger_failed)
-        async with AsyncExitStack() as closing:  # each of them, whatever becomes of the others
+        async with AsyncExitStack() as closing:  # closes each, even when closing another one fails
             closing.push_async_callback(self.attempts.client.close)
             for line in self._lines.values():
                 closing.push_async_callback(line.gate.close)

@@ -1,10 +1,10 @@
-"""What an attempt is expected to take of the limits in tokens and searches, and what it took in the end.
+"""Estimates the tokens and searches that an attempt will use, and records what it really used.
 
-The expectation is cheap on purpose: it is made before every call. A request's own tokens are estimated from
-its characters. What comes on top of them (the answer, thoughts, what a search gave the model to read) can't
-be seen in the request, and the largest answer that is allowed is mostly far from what is used: to reckon with
-it would leave most of a limit unused. So it is the mean of what the answers of the same model took lately.
-Only until the first of them is there, the largest answer allowed is reckoned with, or a guess.
+The estimate must be fast, because it is made before every call. The request's tokens are estimated from its
+characters. The other tokens (the answer, thoughts, and search results that the model reads) are not known
+before. The largest allowed answer would be a bad estimate: most answers are much shorter, and most of the
+limit would stay unused. So the estimate is the mean of recent answers of the same model. Before the first
+answer, it is the largest allowed answer, or a guess.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from groundrows.schemas.spending import NOTHING, Need, Spent
 from groundrows.transforms.generate.clients.base import Reply
 
 FIRST_GUESS_TOKENS = 1_000
-"""What is expected on top of a request before a model's first answer, where the request sets no limit."""
+"""The tokens that are expected besides the request's before a model's first answer, without a limit."""
 MEAN_OF = 32
 """The mean follows about so many of the latest answers."""
 
@@ -30,19 +30,19 @@ An attempt that the service refused, or never got, is not billed."""
 
 
 class Cost(NamedTuple):
-    """What a call takes of the limits: both are whole numbers."""
+    """The tokens and searches that a call uses, as whole numbers."""
 
     tokens: int
     searches: int
 
 
 FREE = Cost(0, 0)
-"""The cost of a call that did not leave, or that takes nothing."""
+"""The cost of a call that was not made, or that uses nothing."""
 
 
 @dataclass(slots=True)
 class _Means:
-    """Of the answers of one model: tokens beyond the request's estimate, searches, and how many answers."""
+    """Of the answers of one model: mean tokens besides the request's, mean searches, and their number."""
 
     tokens: float = 0.0
     answers: int = 0
@@ -51,13 +51,13 @@ class _Means:
 
 
 class Expectations:
-    """Knows what calls of this process are expected to take, by model."""
+    """Estimates what calls of this process will use, by model."""
 
     def __init__(self) -> None:
         self._means: dict[str, _Means] = {}
 
     def of(self, need: Need) -> Cost:
-        """What a call is expected to take."""
+        """Return the estimate for a call."""
         means = self._means.get(need.model) or _Means()
         more = means.tokens
         if not means.answers:
@@ -66,7 +66,7 @@ class Expectations:
         return Cost(max(1, need.prompt + math.ceil(more)), searches)
 
     def learn(self, need: Need, spent: Spent) -> None:
-        """Take note of what a call took."""
+        """Learn from what a call used."""
         means = self._means.setdefault(need.model, _Means())
         means.answers = min(means.answers + 1, MEAN_OF)
         means.tokens += (spent.total - need.prompt - means.tokens) / means.answers
@@ -76,14 +76,14 @@ class Expectations:
 
 
 class Fare:
-    """What the attempts of one question are expected to take, turn by turn, and what they took.
+    """The estimates for the attempts of one question, and what they used.
 
     Args:
-        expectations: Those of the process.
+        expectations: The estimates of the process.
 
     Attributes:
-        need: What the request of the turn may take; None where the service does not report it.
-        spent: What the attempts took so far, over all turns.
+        need: What the request of the current turn may use; None when the service does not report it.
+        spent: What the attempts have used so far, over all turns.
     """
 
     def __init__(self, expectations: Expectations, need: Need | None = None) -> None:
@@ -93,22 +93,22 @@ class Fare:
 
     @property
     def model(self) -> str:
-        """The model that is asked; empty where that does not matter."""
+        """The model that is asked; empty when it does not matter."""
         return "" if self.need is None else self.need.model
 
     def expected(self) -> Cost:
-        """What an attempt that leaves now is expected to take."""
+        """Return the estimate for an attempt that starts now."""
         return FREE if self.need is None else self._expectations.of(self.need)
 
     def ended(self, expected: Cost, how: Reply | CallError) -> Cost:
-        """Take note of how an attempt ended.
+        """Record how an attempt ended.
 
         Args:
-            expected: What it was expected to take.
+            expected: The estimate for it.
             how: Its response, or the error.
 
         Returns:
-            What it took; what was expected where nobody knows but it may have been billed.
+            What it used; the estimate when that is unknown and the attempt may have been billed.
         """
         if self.need is None:
             return FREE

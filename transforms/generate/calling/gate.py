@@ -1,4 +1,4 @@
-"""The gate every call passes: a free slot, the pace, and retries before first attempts."""
+"""The gate that every call waits at: for a free slot, and for the rate limit. Retries go first."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from groundrows.transforms.generate.pacing.base import Pacer, UnitPacer
 
 
 class Halted(Exception):  # noqa: N818 - a state, not an error
-    """Calling has stopped; nothing more is let out."""
+    """Calling has stopped; no more calls are made."""
 
 
 class Slots:
-    """`max_in_flight` places for calls, shared by every gate of the process."""
+    """The slots for calls in flight, `max_in_flight` of them. All gates of the process share them."""
 
     def __init__(self, count: int) -> None:
         self._free = count
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def try_take(self) -> bool:
-        """Take a slot if one is free and nobody waits for it."""
+        """Take a slot if one is free and no other call waits for it."""
         if self._free and not self._waiting:
             self._free -= 1
             return True
@@ -45,7 +45,7 @@ class Slots:
             raise
 
     def give(self) -> None:
-        """Hand a slot to whoever waits longest, or put it back."""
+        """Give a slot to the call that has waited longest, or put it back."""
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():
@@ -65,19 +65,19 @@ class _Turn:
 class Gate:
     """Lets calls out one by one.
 
-    A slot is taken before the pace is asked: a place in the schedule that waits for a slot would be used
-    late, and late places make bursts. Who goes is decided last, when both are there, so that a retry whose
-    turn has come goes before every first attempt.
+    It takes a slot before it asks the pacer for a time to start. If it asked first, a call could wait for a
+    slot after its start time, and such late calls would make bursts. Only when it has both does it choose the
+    call, so that a waiting retry goes before all first attempts.
 
     Args:
-        slots: The places for calls.
-        pacer: Keeps the limit in calls a minute.
+        slots: The slots for calls in flight.
+        pacer: Keeps the limit in calls per minute.
         paced: Whether there is such a limit.
-        breaker: Holds calls back while the service answers nobody.
-        units: Keeps a limit in units of which each call takes its own number, as tokens; None for no limit.
+        breaker: Holds calls back while the service answers nothing.
+        units: Keeps a limit in units, such as tokens; None for no limit.
 
     Attributes:
-        throttled_seconds: Time in which somebody waited for the pace while a slot was free.
+        throttled_seconds: Seconds in which a call waited for the rate limit while a slot was free.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class Gate:
         self._dispatcher: asyncio.Task[None] | None = None
 
     async def enter(self, *, retry: bool, units: int = 0) -> bool:
-        """Wait until the call may leave; the caller then owns a slot and must `leave()`.
+        """Wait until the call may be made. The caller then has a slot and must call `leave`.
 
         Args:
             retry: Whether the turn has been asked before.
-            units: What the call is expected to take of the limit in units; `used` corrects it.
+            units: The number of units that the call is expected to use; `used` corrects it.
 
         Returns:
-            Whether it leaves as a probe of a service that answers nothing.
+            Whether the call is a probe of a service that answers nothing (see `breaker.py`).
 
         Raises:
             Halted: Calling has stopped.
@@ -119,7 +119,7 @@ class Gate:
         probe = False
         free = not self._paced and not self._retries and not self._firsts and not self._breaker.is_open
         if free and self._slots.try_take():
-            # Unlimited and idle: the pacer still hears of the call, but there is nothing to wait for.
+            # There is no limit and no other call waits. The pacer must know of the call but does not wait.
             try:
                 await self.pacer.acquire()
             except BaseException:
@@ -128,14 +128,14 @@ class Gate:
         else:
             probe = await self._queue(self._retries if retry else self._firsts, units)
         if self._halted:
-            # Between being let out and getting here.
+            # Calling may stop after the call was let out and before this line runs.
             self.used(units, 0)
             self._slots.give()
             raise Halted
         return probe
 
     def leave(self) -> None:
-        """The call has ended: its slot is free."""
+        """Free the slot of a call that has ended."""
         self._slots.give()
 
     def used(self, expected: int, units: int) -> None:
@@ -149,33 +149,33 @@ class Gate:
             self._units.used(expected, units)
 
     def answered(self, sent_at: float) -> None:
-        """A call got its response.
+        """Note that a call got its response.
 
         Args:
-            sent_at: When the call left, on `time.monotonic`'s clock.
+            sent_at: When the call started, on the clock of `time.monotonic`.
         """
         self._breaker.answered()
         self.pacer.answered(sent_at)
 
     def failed(self, error: CallError, sent_at: float) -> None:
-        """A call ended in an error, which says something about the pace or about the service.
+        """Note that a call ended with an error. The pacer and the breaker learn from it.
 
         Args:
             error: The error.
-            sent_at: When the call left, on `time.monotonic`'s clock.
+            sent_at: When the call started, on the clock of `time.monotonic`.
         """
         if not error.retryable or error.code == EMPTY_ANSWER:
-            # The service did its work: it looked at the request and said no, or nothing.
+            # The service works: it processed the request and refused it, or sent an empty answer.
             self.answered(sent_at)
             return
         self._breaker.failed()
         if error.code == "RESOURCE_EXHAUSTED":
-            # From now on the pace matters.
+            # A call without a limit was refused, so the pacer limits the calls from now on.
             self._paced = True
             self.pacer.throttled(sent_at, error.retry_after)
 
     def halt(self) -> None:
-        """Turn away everybody who waits, and whoever comes later."""
+        """Raise `Halted` in all waiting calls, and in all later ones."""
         self._halted = True
         if self._dispatcher is not None:
             self._dispatcher.cancel()
@@ -212,12 +212,12 @@ class Gate:
                 await self._slots.take()
                 await self._let_one_out()
         except Exception as error:
-            # Nobody else would ever wake those who wait.
+            # Without this, the waiting calls would wait for ever.
             self._turn_away(error)
             self._dispatcher = None
 
     async def _let_one_out(self) -> None:
-        """Called with a slot in hand: pass it on, or give it back."""
+        """Let the next call out. The dispatcher has a slot, which the call gets or which is given back."""
         before = time.monotonic()
         waiting = self._retries or self._firsts
         units = waiting[0].units if waiting else 0

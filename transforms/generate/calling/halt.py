@@ -1,11 +1,11 @@
-"""When to stop calling altogether, so that a queue is never burned.
+"""Decides when to stop all calling, so that a run does not fail all its questions for nothing.
 
-Two kinds of streak say that nothing can work. Errors that no retry mends (credentials, an unknown location,
-the wrong region) stop the run after a handful in a row that all say the same. Transient ones (a quota at
-zero, a server that is down) stop it when nothing else has come back for longer than a quota's minute.
+Two kinds of streaks show that no call can succeed. Permanent errors (credentials, an unknown location, the
+wrong region) stop the run after a few in a row with the same message. Transient errors (a quota of zero, a
+server that is down) stop it when nothing else came back for longer than a minute, the period of a quota.
 
-The reason is logged, and the service's words may quote a prompt: they are repeated only where many calls in
-a row ended in the same ones.
+The reason is logged. A message of the service may quote a prompt, so it is part of the reason only when many
+calls in a row ended with the same message.
 """
 
 from __future__ import annotations
@@ -21,30 +21,29 @@ HOPELESS_CODES = frozenset(
     {"UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED"}
 )
 HOPELESS_STREAK = 5
-# A request the service rejects is mostly that question's own fault; only a run in which nothing else
-# ever came back is taken for a wrong setting.
+# When the service rejects a request, the question is mostly the cause. Only when no call of the run ever
+# succeeded is a wrong setting assumed to be the cause.
 REJECTED_STREAK = 20
 TRANSIENT_STREAK = 10
-# One answer may ask for any wait, and the others go on; so many in a row speak for the whole service.
+# A single error that asks for a long wait may concern one question; so many in a row concern the service.
 LONG_WAIT_STREAK = 5
-# One refusal may name the quota of a model that few questions ask.
+# A single refusal may name the quota of a model that few questions use.
 DAY_QUOTA_STREAK = 3
-# Of the time between two failures so much counts: in a longer gap, as between the bundles of a stream,
-# mostly nothing was asked, which proves nothing.
+# At most this much of the time between two failures counts. In a longer gap, as between the bundles of a
+# stream, there were mostly no calls.
 LONGEST_GAP_SECONDS = 60.0
 
 
 class Halt:
-    """Watches how attempts end and says when to stop. Safe to use from several threads.
+    """Watches how attempts end, and decides when to stop. Several threads may use it.
 
     Args:
-        exhausted_seconds: How long nothing but transient errors may come back.
-        longest_wait_seconds: A service that asks, several times in a row, to come back later than this has
-            nothing for this run.
-        clock: Seconds, monotonic.
+        exhausted_seconds: The run stops when only transient errors came back for so long.
+        longest_wait_seconds: The run stops when several errors in a row ask for a longer wait than this.
+        clock: Returns seconds on a monotonic clock.
 
     Attributes:
-        reason: One sentence that says why to stop, or None.
+        reason: One sentence that says why calling stopped, or None.
     """
 
     def __init__(
@@ -68,14 +67,14 @@ class Halt:
         self.reason: str | None = None
 
     def succeeded(self) -> None:
-        """An attempt was answered: every streak ends."""
+        """Note that an attempt was answered. Every streak ends."""
         with self._lock:
             self._succeeded_once = True
             self._streak = 0
             self._end_transient()
 
     def failed(self, error: CallError) -> None:
-        """An attempt failed: may set `reason`."""
+        """Note that an attempt failed. This may set `reason`."""
         if error.code == EMPTY_ANSWER:  # the service works
             self.succeeded()
             return
@@ -86,7 +85,7 @@ class Halt:
                 self._count_permanent(error)
 
     def stop(self, reason: str) -> None:
-        """Stop for a reason that lies outside the calls. The first reason stays."""
+        """Stop for a reason other than failed calls. The first reason is kept."""
         if self.reason is None:
             self.reason = reason
 
@@ -96,15 +95,14 @@ class Halt:
             self._day_quotas += 1
             if self._day_quotas >= DAY_QUOTA_STREAK:
                 self.stop(
-                    f"Calling stopped: a quota of the day is used up ({error.day_quota}): run it again "
-                    "tomorrow, or raise the quota."
+                    f"Calling stopped: a daily quota is used up ({error.day_quota}): run the same command "
+                    "again tomorrow, or raise the quota."
                 )
         if error.retry_after is not None and error.retry_after > self._longest_wait_seconds:
             self._long_waits += 1
             if self._long_waits >= LONG_WAIT_STREAK:
                 self.stop(
-                    f"Calling stopped: the service asks to come back in {error.retry_after:.0f} s "
-                    f"({error.code})."
+                    f"Calling stopped: the service asks to wait {error.retry_after:.0f} s ({error.code})."
                 )
         else:
             self._long_waits = 0
@@ -115,8 +113,8 @@ class Halt:
         lasted = self._transient_seconds
         if self._transient >= TRANSIENT_STREAK and lasted >= self._exhausted_seconds:
             self.stop(
-                f"Calling stopped: nothing but passing errors came back for {lasted:.0f} s, "
-                f"the last of them {error.code}."
+                f"Calling stopped: only transient errors came back for {lasted:.0f} s, the last of them "
+                f"{error.code}."
             )
 
     def _end_transient(self) -> None:
@@ -136,5 +134,5 @@ class Halt:
         )
         if hopeless or rejected:
             self.stop(
-                f"Calling stopped: {self._streak} calls in a row ended in {error.code}: {error.message}"
+                f"Calling stopped: {self._streak} calls in a row failed with {error.code}: {error.message}"
             )

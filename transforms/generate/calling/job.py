@@ -1,4 +1,4 @@
-"""A question on its way: what makes it itself, which request comes next, and what the ledger holds of it."""
+"""A job: a question with its stored answers and its next request. Also the keys that identify questions."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from groundrows.transforms.generate.settings import CallSettings
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A question on its way, with what is already known of it.
+    """A question that is being asked, with what is known of its turns.
 
     Attributes:
-        ticket: The caller's own mark, handed back with the outcome.
+        ticket: A value of the caller, which comes back with the outcome.
         question: The question.
-        answers: The turns that the ledger holds, from the first on without a gap.
-        request: The request of the turn to ask next; of the last one when nothing is left to ask.
+        answers: The answers so far, from the first turn on without a gap.
+        request: The request of the next turn, or of the last turn when nothing is left to ask.
         key: The ledger's key of that turn.
-        hold: Its hold on that key.
-        delivered: Turns that an earlier run's rows already hold, with what is yet to be checked of each; they
-            are asked only for the history.
+        hold: The lease on that turn, or the wish for one.
+        delivered: Turns that have rows from an earlier run, each with its unchecked answers. They are asked
+            only when later turns need them as history.
     """
 
     ticket: Any
@@ -44,7 +44,7 @@ class Job:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether rows hold all of its turns, so that nothing may be called for it."""
+        """Whether all of its turns have rows, so that no call may be made for it."""
         return len(self.delivered) == len(self.question.turns)
 
 
@@ -55,9 +55,9 @@ def next_job(
     delivered: Delivered,
     settings: CallSettings,
 ) -> Job:
-    """The job of asking the turn after `answers`, of which there must be one."""
+    """Return the job that asks the turn after `answers`. There must be such a turn."""
     request = turn_request(question, answers, settings.location)
-    # Under --share_identical the request alone counts, whoever asks it.
+    # With --share_identical, equal requests of different questions have the same key.
     name = "" if settings.share_identical else question.question_id
     key = entry_key(
         name,
@@ -93,7 +93,7 @@ def need_of(job: Job) -> Need | None:
 
 
 def question_key(question: Question) -> bytes:
-    """What makes two records the same question: the id, every turn, and all that is asked with them."""
+    """Return the key of a question. Records with the same ID, turns and request have the same key."""
     asked = question.request + "\0".join(question.turns).encode()
     if question.instructions:
         asked += hashlib.sha256(repr(question.instructions).encode()).digest()
@@ -108,21 +108,21 @@ def question_key(question: Question) -> bytes:
 
 
 Claim = Callable[[Mapping[bytes, str]], Mapping[bytes, str]]
-"""Notes origins by the keys of their questions; gives the origin that holds each; see `Ledger.claim`."""
+"""Notes the origin of each question, by key; returns the first origin of each. See `Ledger.claim`."""
 
 
 def claimed(ledger: Ledger, run_id: str, questions: Sequence[Question]) -> list[bool]:
-    """Claim a batch for a run: for each question, whether it is the first of its kind there.
+    """Claim a batch of questions for a run; return for each whether it is the first one with its key.
 
-    A question that comes again from the same origin, as in a bundle that is tried again, is the first still.
+    A question that comes again from the same origin, as when Beam repeats a bundle, still is the first one.
     """
     return first_of_their_kind(lambda claims: ledger.claim(run_id, claims), questions)
 
 
 def first_of_their_kind(claim: Claim, questions: Sequence[Question]) -> list[bool]:
-    """As `claimed`, wherever claims are noted."""
+    """Do what `claimed` does, with any function that notes claims."""
     keys = [question_key(question) for question in questions]
-    # Within a batch the first origin wins too: the dictionary must not let the last one in.
+    # Within a batch, too, the first origin gets the claim.
     claims: dict[bytes, str] = {}
     for key, question in zip(keys, questions, strict=True):
         claims.setdefault(key, question.origin)
@@ -131,37 +131,36 @@ def first_of_their_kind(claim: Claim, questions: Sequence[Question]) -> list[boo
     def is_first(key: bytes, origin: str) -> bool:
         if claims[key] == origin:
             return holders[key] == origin
-        # A ledger may not know whose a claim is, only whether it is that of the origin that asks.
+        # A ledger may not know which origin has a claim, only whether the given origin has it.
         return claim({key: origin})[key] == origin
 
     return [is_first(key, question.origin) for key, question in zip(keys, questions, strict=True)]
 
 
 def release(ledger: Ledger, run_id: str, question: Question) -> None:
-    """Take a question's claim back, so that it is the first of its kind when it comes again."""
+    """Remove a question's claim, so that it is not a duplicate when it comes again."""
     ledger.release(run_id, {question_key(question): question.origin})
 
 
 Find = Callable[[Sequence[Job]], Mapping[bytes, Entry]]
-"""Looks up the next turns of jobs: the entries of those that are stored, by key."""
+"""Looks up the next turns of jobs; returns the stored entries by key."""
 
 
 def stored_in(ledger: Ledger) -> Find:
-    """Looks up what is stored, for who asks nothing."""
+    """Return a function that looks up stored entries without taking leases."""
     return lambda jobs: ledger.get_many([job.key for job in jobs])
 
 
 def look_up(find: Find, jobs: Sequence[Job], settings: CallSettings) -> tuple[list[Job], list[Job]]:
-    """Find stored answers, a turn of the whole batch at a time.
+    """Find the stored answers of jobs, turn by turn for the whole batch.
 
     Args:
-        find: How to look.
+        find: Looks up the jobs' next turns.
         jobs: Jobs without answers.
-        settings: How requests are made and named.
+        settings: The settings of the calls.
 
     Returns:
-        The jobs that must call, each at its first turn that is not stored, and those with nothing left to
-        ask.
+        The jobs that need a call, each at its first turn that is not stored; and the jobs that need none.
     """
     calling, over = [], []
     waiting = list(jobs)
@@ -183,7 +182,7 @@ def look_up(find: Find, jobs: Sequence[Job], settings: CallSettings) -> tuple[li
 
 
 def entry_of(job: Job, success: Success) -> Entry:
-    """What the ledger keeps of a job's next turn."""
+    """Return the ledger's entry for a job's next turn."""
     return Entry(
         key=job.key,
         question_id=job.question.question_id,
@@ -200,7 +199,7 @@ def entry_of(job: Job, success: Success) -> Entry:
 
 
 def answer_of(job: Job, got: Entry | Success, settings: CallSettings, *, from_ledger: bool) -> Answer:
-    """The answer to a job's next turn, as the ledger kept it or as the call ended."""
+    """Return the answer to a job's next turn, from the ledger or from a call."""
     reply = got.reply if isinstance(got, Success) else got
     return Answer(
         turn_index=len(job.answers),

@@ -1,9 +1,9 @@
-"""Leases of one process: what it may ask, and until when it may be sure of that.
+"""The leases of one process. A lease says which process may ask a turn.
 
-A question is asked by whoever holds its lease in the ledger. The process says every few seconds that it is
-alive, which keeps all its leases at once. One that stalls (it was stopped, or cut off from the ledger) can't
-say so, and after a while others may ask what it held. So it trusts its leases for a shorter time than others
-respect them, and takes what it has not asked yet anew, under another name, once that has passed.
+Leases are in the ledger. Every few seconds the process renews all its leases together. A process that stalls,
+because it was suspended or lost its connection to the ledger, can't renew them, and after a while other
+processes may ask its turns. So a process trusts its own leases for a shorter time than other processes
+respect them. After that time it takes a new name, and takes new leases on the turns that it has not asked.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from uuid import uuid4
 
 from groundrows.transforms.generate.ledger.base import Entry, Ledger
 
-# For how long others respect the leases of a process after its last sign of life.
+# The time for which other processes respect a process's leases after it renewed them.
 LEASE_SECONDS = 20.0
-# For how long the process itself does: less by what a request takes to leave, and clocks to drift apart.
+# The time for which the process itself trusts them. It is shorter, because sending a request takes time and
+# clocks differ.
 SURE_SECONDS = 15.0
+# The time between two renewals.
 BEAT_SECONDS = 5.0
 
 
 def seconds_passed() -> float:
-    """Seconds on a clock that goes on while the process is stopped or the machine asleep."""
+    """Return seconds on a clock that also runs while the process is suspended or the machine sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Hold:
-    """One turn's wish to be asked, or its right to be: see `Leases.is_sure`.
+    """A turn that wants a lease or has one (see `Leases.is_sure`).
 
     Args:
         key: The ledger's key of the turn.
@@ -42,14 +44,15 @@ class Hold:
 
 
 class Leases:
-    """The leases of one engine. Safe to use from threads.
+    """The leases of one engine. Several threads may use it.
 
-    Within the process a key has one hold at a time, so that equal requests are asked one after the other.
+    Within the process, only one hold at a time has the lease of a key. So equal requests are asked one after
+    another.
 
     Args:
-        ledger: Where leases are kept.
-        run_id: The run's.
-        clock: Seconds, monotonic.
+        ledger: The ledger, which keeps the leases.
+        run_id: The run's ID.
+        clock: Returns seconds on a monotonic clock.
     """
 
     def __init__(self, ledger: Ledger, run_id: str, clock: Callable[[], float] = seconds_passed) -> None:
@@ -62,16 +65,16 @@ class Leases:
         self._sure_until = clock() + SURE_SECONDS
 
     def take(self, holds: Sequence[Hold]) -> dict[bytes, Entry]:
-        """Lease what is free; afterwards `is_sure` says of each whether it was.
+        """Take the leases that no other process has. Afterwards, `is_sure` tells which holds got theirs.
 
         Args:
-            holds: Those that want to be asked, whether they were leased before or not.
+            holds: The holds that want a lease. They may have had one before.
 
         Returns:
-            The entries of those that have been answered.
+            The entries of those turns that are already answered, by key.
 
         Raises:
-            LedgerError: The ledger can't be asked.
+            LedgerError: The ledger can't be used.
         """
         with self._lock:
             began = self._clock()
@@ -98,14 +101,14 @@ class Leases:
         return dict(leased.stored)
 
     def is_sure(self, hold: Hold) -> bool:
-        """Whether nobody else can be asking this now."""
+        """Whether the hold has its lease, so that no other process can ask the turn now."""
         return hold.by == self._name and self._clock() < self._sure_until
 
     def renew(self) -> None:
-        """Say that this process is alive, if it holds anything.
+        """Renew the leases of this process, if it has any.
 
         Raises:
-            LedgerError: The ledger can't be told.
+            LedgerError: The ledger can't be used.
         """
         with self._lock:
             name, began = self._name, self._clock()
@@ -117,7 +120,7 @@ class Leases:
                 self._sure_until = max(self._sure_until, began + SURE_SECONDS) if alive else began
 
     def forget(self, holds: Sequence[Hold]) -> list[bytes]:
-        """Let go of what was answered, or will not be asked; returns the keys that the ledger still has."""
+        """Drop holds whose turns were answered or will not be asked; return the keys still leased."""
         with self._lock:
             mine = [hold for hold in holds if self._holds.get(hold.key) is hold]
             for hold in mine:
@@ -125,14 +128,14 @@ class Leases:
             return [hold.key for hold in mine if hold.by == self._name]
 
     def end(self, keys: Sequence[bytes]) -> None:
-        """Tell the ledger that these are not asked by this process."""
+        """End these leases in the ledger."""
         self._ledger.end_leases(self._name, keys)
 
     def close(self) -> None:
-        """Let others ask all that this process held.
+        """End all leases of this process.
 
         Raises:
-            LedgerError: The ledger can't be told; it will be so in a few seconds all the same.
+            LedgerError: The ledger can't be used. The leases then end by themselves after some seconds.
         """
         self._ledger.end_leases(self._name)
 

@@ -1,4 +1,4 @@
-"""How a question ends: answered, failed or skipped."""
+"""Makes the outcome of a question: answered, failed or skipped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def skipped(question: Question, skip: Skip) -> Outcome:
-    """A question that is not asked."""
+    """Return the outcome of a question that is not asked."""
     return Outcome(question, (), None, skip, (), 0)
 
 
@@ -31,7 +31,7 @@ def outcome_of(
     calls: int,
     fare: Fare | None = None,
 ) -> Outcome:
-    """A job's outcome; of the turns that an earlier run delivered, only what is yet to be checked."""
+    """Return a job's outcome. Of turns that have rows already, it has only the unchecked answers."""
     skip: Skip | None = "already_answered" if job.is_delivered else None
     model, spent = ("", NOTHING) if fare is None else (fare.model, fare.spent)
     return Outcome(
@@ -45,18 +45,18 @@ def _of_use(job: Job, answers: tuple[Answer, ...]) -> Iterator[Answer]:
         if unchecked is None:
             yield answer
         elif unchecked and answer.from_ledger:
-            # Asked anew, as the history needed it, it may differ from the answer that the rows hold.
+            # A fresh answer is not used: it was only asked for the history and may differ from the rows'.
             yield replace(answer, unchecked=unchecked)
 
 
 def out_of_reach(job: Job, outcome: Outcome) -> int:
-    """How many answers are yet to be checked and can't be: the ledger does not hold them."""
+    """Return the number of unchecked answers that can't be checked, because the ledger lacks them."""
     wanted = sum(len(unchecked) for unchecked in job.delivered.values())
     return wanted - sum(len(answer.unchecked or ()) for answer in outcome.answers)
 
 
 def failed(question: Question, turn_index: int, result: GaveUp) -> Failure:
-    """The failure of a question whose turn ended without a response."""
+    """Return the failure of a question whose turn got no response."""
     return Failure(
         question_id=question.question_id,
         turn_index=turn_index,
@@ -73,13 +73,16 @@ def failed(question: Question, turn_index: int, result: GaveUp) -> Failure:
 
 
 def not_attempted(why: str) -> GaveUp:
-    """A turn that nothing was called for."""
+    """Return the result of a turn for which no call was made."""
     return GaveUp(CallError(NOT_ATTEMPTED, why), True, 0, ())
 
 
 def internal_error(error: Exception) -> GaveUp:
-    """A turn that a fault of our own ended. The error's text may hold the prompt, so its kind must do."""
+    """Return the result of a turn that an internal error ended.
+
+    The error's message may contain the prompt, so only its class is shown.
+    """
     what = type(error).__name__
     _LOGGER.error("A question failed by an internal error: %s", what)
-    message = f"an error of our own while calling ({what}); please report it"
+    message = f"an internal error while calling ({what}); please report it"
     return GaveUp(CallError(INTERNAL_ERROR, message), True, 0, ())

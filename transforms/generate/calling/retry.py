@@ -1,4 +1,4 @@
-"""When to try again: full jitter, bounded in number and in total time."""
+"""Decides when to retry: after a random wait, with a limit on the number of attempts and on the time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class RetryPolicy:
     """Decides, after a failed attempt, how long to wait before the next.
 
     Attributes:
-        max_attempts: Attempts a turn, the first included.
-        total_seconds: No attempt starts later than this after the first one did.
-        first_backoff_seconds: The longest wait before the second attempt; doubles with each further one.
+        max_attempts: Maximum number of attempts per turn, including the first one.
+        total_seconds: No attempt starts later than this after the start of the first one.
+        first_backoff_seconds: The longest wait before the second attempt. It doubles with each attempt.
     """
 
     max_attempts: int
@@ -25,17 +25,17 @@ class RetryPolicy:
     first_backoff_seconds: float
 
     def wait_seconds(self, error: CallError, attempts: int, elapsed: float) -> float | None:
-        """Seconds to wait before the next attempt, or None when there is to be none.
+        """Return the seconds to wait before the next attempt, or None when there is no further one.
+
+        When the server says how long to wait, that time is used, with a little random time added, so that
+        many waiting calls don't return in the same millisecond. A daily quota is never waited for, because
+        the server does not say when it ends. Otherwise the wait is a random time between zero and a bound
+        that doubles, which spreads a burst of failures best.
 
         Args:
-            error: How the last attempt ended.
-            attempts: Attempts made so far that count.
+            error: The error of the last attempt.
+            attempts: Number of attempts so far, without uncounted probes.
             elapsed: Seconds since the first attempt started.
-
-        A server that says when to come back is taken at its word; a little jitter behind it keeps a crowd
-        of waiting calls from returning in the same millisecond. A day's quota is not waited for: what the
-        server says then is no time of its end. Otherwise the wait is drawn evenly from zero to a bound that
-        doubles, which spreads a burst of failures best.
         """
         if not error.retryable or error.day_quota is not None or attempts >= self.max_attempts:
             return None

@@ -1,7 +1,8 @@
-"""Who may ask: the calls' side of the leases, on the event loop.
+"""Takes and ends leases on the event loop. `leases.py` says what a lease is.
 
-A turn that another process holds waits for that one's answer, without a slot and without a failure: it looks
-again every half second, together with all others that wait. Within the process it is told at once.
+When another process has the lease of a turn, the turn waits for that process's answer. It needs no slot while
+it waits, and it does not fail. All waiting turns look into the ledger together, every half second. When the
+lease is within the same process, they are woken at once.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ LOOK_AGAIN_SECONDS = 0.5
 
 
 class Rights:
-    """Gets holds their leases, keeps them, and lets go of them. Used from one event loop.
+    """Takes leases, renews them, and ends them. Used from one event loop.
 
     Args:
         leases: The process's leases.
-        executor: Where the ledger is asked.
-        failed: Told when the ledger can't be asked; afterwards it is not asked again.
-        settle: The ledger's `settle`, called after each sign of life.
+        executor: Runs the ledger's operations.
+        failed: Called when the ledger can't be used. Leases are not renewed any more after that.
+        settle: The ledger's `settle`, called after each renewal.
     """
 
     def __init__(
@@ -50,15 +51,15 @@ class Rights:
         self._beat: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to say that this process is alive."""
+        """Start to renew the leases every few seconds."""
         self._beat = asyncio.get_running_loop().create_task(self._keep_alive())
 
     async def regain(self, hold: Hold) -> Entry | None:
-        """Return when the hold may ask, or the entry when its turn has been answered meanwhile.
+        """Wait until the hold has its lease, and return None; or return the entry if the turn was answered.
 
         Raises:
             Halted: Calling has stopped.
-            LedgerError: The ledger can't be asked.
+            LedgerError: The ledger can't be used.
         """
         while not self._halted:
             entry = await self._taking.put(hold)
@@ -71,14 +72,14 @@ class Rights:
         raise Halted
 
     async def let_go(self, hold: Hold, *, answered: bool) -> None:
-        """The turn has ended.
+        """End the lease of a turn that has ended.
 
         Args:
-            hold: Its hold, whether it ever had the lease or not.
-            answered: Whether the ledger has its answer now, and ended the lease with it.
+            hold: The turn's hold. It need not have a lease.
+            answered: Whether the ledger stored the turn's answer, which also ended the lease.
 
         Raises:
-            LedgerError: The ledger can't be told.
+            LedgerError: The ledger can't be used.
         """
         leased = self._leases.forget([hold])
         self._wake(hold.key, everybody=answered)
@@ -86,13 +87,13 @@ class Rights:
             await self._ending.put(hold.key)
 
     def halt(self) -> None:
-        """Turn away everybody who waits, and whoever comes later."""
+        """Raise `Halted` in all waiting turns, and in all later ones."""
         self._halted = True
         for key in list(self._waiting):
             self._wake(key, everybody=True)
 
     async def close(self, *, tell: bool) -> None:
-        """Let go of everything; tells the ledger when that can be asked."""
+        """End all leases. `tell` says whether the ledger can be used."""
         if self._beat is not None:
             self._beat.cancel()
         if tell:
@@ -112,7 +113,7 @@ class Rights:
         told: asyncio.Future[None] = loop.create_future()
         self._waiting.setdefault(key, deque()).append(told)
         try:
-            # All who wait look again at the same moment, so that they ask the ledger together.
+            # All waiting turns look at the same moment, so that the ledger is asked once for all.
             await asyncio.wait_for(told, LOOK_AGAIN_SECONDS - loop.time() % LOOK_AGAIN_SECONDS)
         except TimeoutError:
             pass
@@ -148,13 +149,13 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One turn's right to be asked, as its attempts see it.
+    """The lease of one turn, in the form that its attempts use.
 
     Attributes:
         hold: The turn's hold.
         leases: The process's leases.
-        rights: Where it is had again.
-        is_wanted: Whether somebody still waits for this process to ask.
+        rights: Takes the lease again after it was lost.
+        is_wanted: Whether this process is still the one to ask the turn.
     """
 
     hold: Hold
@@ -163,7 +164,7 @@ class Right:
     is_wanted: Callable[[], bool]
 
     def is_sure(self) -> bool:
-        """Whether nobody else can be asking this now."""
+        """Whether no other process can ask the turn now."""
         return self.leases.is_sure(self.hold)
 
     async def regain(self) -> Entry | None:

@@ -1,4 +1,4 @@
-"""Engines shared by a process: equal settings, one engine."""
+"""The engines of a process. Steps with equal settings share an engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from groundrows.transforms.generate.settings import CallSettings
 _lock = threading.Lock()
 _engines: dict[object, Engine] = {}
 _users: dict[Engine, int] = {}
-# Those that a signal stopped, for what is said of them at the end.
+# The engines that a signal stopped; the last message says how many answers they stored.
 _stopped: list[Engine] = []
 
 ClientOf = Callable[[CallSettings], Client]
@@ -22,13 +22,13 @@ PacerOf = Callable[[CallSettings], Pacer]
 
 
 def acquire(settings: CallSettings, client_of: ClientOf, pacer_of: PacerOf, *, anew: bool = False) -> Engine:
-    """The process's engine for these settings; made by whoever asks first. Pair with `release`.
+    """Return the process's engine for these settings; the first caller creates it. Pair with `release`.
 
     Args:
-        settings: How to call.
-        client_of: Makes the backend.
+        settings: The settings of the calls.
+        client_of: Makes the client that calls the service.
         pacer_of: Makes a shard's pacer.
-        anew: Whether one that has stopped calling is followed by a new one.
+        anew: Whether to replace an engine that has stopped calling by a new one.
 
     Raises:
         SetupError: Credentials are missing.
@@ -44,7 +44,7 @@ def acquire(settings: CallSettings, client_of: ClientOf, pacer_of: PacerOf, *, a
 
 
 def release(engine: Engine) -> None:
-    """One user less; the last one closes it."""
+    """Stop using an engine. The last user closes it."""
     with _lock:
         _users[engine] -= 1
         if _users[engine]:
@@ -56,23 +56,23 @@ def release(engine: Engine) -> None:
 
 
 def running() -> list[Engine]:
-    """The engines of this process, for a display of progress."""
-    # Not under the lock: a signal's handler asks too, and may have interrupted whoever holds it.
+    """Return the engines of this process."""
+    # Without the lock: a signal's handler calls this, and may have interrupted the thread that holds it.
     return list(_users)
 
 
 def stop_calling() -> int:
-    """Let no engine of this process call any more; see `Engine.stop_calling`.
+    """Stop the calls of all engines of this process; see `Engine.stop_calling`.
 
     Returns:
-        How many calls will be waited for.
+        The number of calls in flight to wait for.
     """
     _stopped.extend(running())
     return sum(engine.stop_calling() for engine in running())
 
 
 def stored(method: Method) -> int | None:
-    """Answers that engines of this method had stored when they ended; None before `stop_calling`."""
+    """Return the number of answers that the stopped engines of this method stored; None without any."""
     ended = [engine.stored for engine in _stopped if engine.settings.method == method]
     return sum(ended) if ended else None
 
@@ -83,6 +83,6 @@ def answered(method: Method) -> int:
 
 
 def halt_calling(reason: str) -> None:
-    """Let no engine of this process call any more, and turn away what waits; see `Engine.halt_calling`."""
+    """Stop the calls of all engines of this process, and end waiting questions; see `Engine.halt_calling`."""
     for engine in running():
         engine.halt_calling(reason)

@@ -1,9 +1,9 @@
-"""`--max_tokens` and `--max_searches`: budgets in units of which a call takes more than one.
+"""The budgets of `--max_tokens` and `--max_searches`. A call uses several units of them.
 
-Nobody knows what a call takes before it has ended. So a call books what is expected of it, and the booking is
-settled when it ends. A call may leave as long as what is booked and spent together is below the limit: the
-limit is passed by what was in flight when it was reached, and by no more. What a killed process had booked
-stays spent, for its calls may have been billed.
+The number of units is known only when a call has ended. So a call books an estimate when it starts, and the
+booking is corrected when it ends. A call may start while the units booked and spent are below the limit. So
+only the calls in flight at that moment can exceed the limit. The bookings of a killed process stay spent,
+because its calls may have been billed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Booking = Literal["booked", "full", "spent"]
 
 
 class UnitBudget:
-    """One budget, whose count all processes of the run share. Used from one event loop.
+    """A budget whose count all processes of the run share. Used from one event loop.
 
-    Wishes and settlements that come together are told to the count together.
+    Bookings and corrections that come together are sent to the count together.
 
     Args:
-        limit: Units that may be spent over the whole run.
-        count: Adds to the run's count of units and returns it; None when it can't be had, which stops the
-            calling.
+        limit: The units that the whole run may use.
+        count: Adds to the run's count of units and returns it; None when the count is not available, which
+            stops the calling.
     """
 
     def __init__(self, limit: int, count: Callable[[int], Awaitable[int | None]]) -> None:
@@ -41,7 +41,7 @@ class UnitBudget:
         self._teller: asyncio.Task[None] | None = None
 
     async def book(self, units: int) -> Booking:
-        """Book units for a call that is about to leave; `settle` them when it has ended."""
+        """Book units for a call that is about to start. Call `settle` when it has ended."""
         wish: asyncio.Future[Booking] = asyncio.get_running_loop().create_future()
         self._wishes.append((units, wish))
         self._tell()
@@ -64,14 +64,14 @@ class UnitBudget:
             self._tell()
 
     async def room(self) -> None:
-        """Return when a call of this process has ended, or none is out: it is worth trying again then."""
+        """Wait until a call of this process has ended, or none is in flight. Then booking may succeed."""
         if self._out > 0:
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._ended.append(ended)
             await ended
 
     async def flush(self) -> None:
-        """Return when the count knows of everything that was settled."""
+        """Wait until all corrections are counted."""
         while self._teller is not None:
             await asyncio.shield(self._teller)
 
@@ -98,7 +98,7 @@ class UnitBudget:
             self._teller = None
 
     def _grant(self, wishes: list[tuple[int, asyncio.Future[Booking]]], taken: int | None) -> None:
-        """Grant wishes, which are counted already, as long as there is room; take the others back."""
+        """Grant bookings, which are counted already, while there is room; take the others back."""
         left = []
         for units, wish in wishes:
             if wish.cancelled():
@@ -113,7 +113,7 @@ class UnitBudget:
                 left.append((units, wish))
         if not left:
             return
-        # What was settled while the count was asked may have made room.
+        # Corrections that came meanwhile may have made room.
         settled = self._owed < 0
         self._owed -= sum(units for units, _ in left)
         if settled and self._out == 0:
@@ -125,16 +125,16 @@ class UnitBudget:
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """The budgets in tokens and in searches that a run has: neither, one or both.
+    """The run's budgets in tokens and in searches: none, one or both.
 
     Attributes:
-        budgets: Each by the name of its flag, and the place of its unit in a `Cost`.
+        budgets: The budgets by the names of their flags, each with the index of its unit in a `Cost`.
     """
 
     budgets: Sequence[tuple[str, int, UnitBudget]] = ()
 
     async def book(self, cost: Cost) -> tuple[Booking, str]:
-        """Book what a call is expected to take of all budgets, or of none; and say which is in its way."""
+        """Book an estimate in all budgets or in none; return the flag of the budget that has no room."""
         booked: list[tuple[int, UnitBudget]] = []
         try:
             for flag, unit, budget in self.budgets:
@@ -154,16 +154,16 @@ class Purse:
             budget.settle(booked[unit], used[unit])
 
     async def room(self, flag: str) -> None:
-        """Return when it is worth trying again to book of a budget that was full."""
+        """Wait until booking in a budget that was full may succeed."""
         for name, _, budget in self.budgets:
             if name == flag:
                 await budget.room()
 
     async def flush(self) -> None:
-        """Return when all is counted."""
+        """Wait until everything is counted."""
         for _, _, budget in self.budgets:
             await budget.flush()
 
 
 EMPTY_PURSE = Purse()
-"""That of a run without such budgets."""
+"""The purse of a run without such budgets."""

@@ -1,1 +1,1 @@
-"""Ways to reach a service that answers questions, behind one narrow interface."""
+"""Clients call a service that answers questions. They share one small interface (`base.py`)."""

@@ -1,4 +1,4 @@
-"""A key from the environment as a header of requests; no address, row or message ever holds it."""
+"""Sends an API key from the environment as a header. The key is never part of a URL, a row or a message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from groundrows.schemas.errors import SetupError
 
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-"""Environment variables that may hold the key; the first that does is taken."""
+"""The environment variables for the key. The first one that is set is used."""
 
 _HEADER = "x-goog-api-key"
 
@@ -17,10 +17,10 @@ class ApiKey:
     """The header with the key.
 
     Attributes:
-        key: The key, so that it can be taken out of what the service says.
+        key: The key. It is needed to remove it from the service's messages.
 
     Raises:
-        SetupError: No variable holds a key, or what it holds is none.
+        SetupError: No variable is set, or its value is not a key.
     """
 
     def __init__(self) -> None:
@@ -31,26 +31,26 @@ class ApiKey:
         return "ApiKey()"
 
     async def get(self) -> Mapping[str, str]:
-        """The headers for a request."""
+        """Return the headers for a request."""
         return self._headers
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""
 
 
 def api_key() -> str:
-    """The key that the environment holds.
+    """Return the key from the environment.
 
     Raises:
-        SetupError: There is none, or it is none.
+        SetupError: No variable is set, or its value is not a key.
     """
     for name in KEY_VARIABLES:
         key = os.environ.get(name, "").strip()
         if key:
             if not (key.isascii() and key.isprintable() and " " not in key):
-                raise SetupError(f"{name} holds no API key: set it to the key and nothing else.")
+                raise SetupError(f"{name} is not an API key: set it to the key and nothing else.")
             return key
     raise SetupError(
-        f"There is no API key: set {KEY_VARIABLES[0]}, or give --location=projects/P/locations/L to ask with "
-        "the credentials of Google Cloud."
+        f"There is no API key: set {KEY_VARIABLES[0]}, or give --location=projects/P/locations/L to use the "
+        "credentials of Google Cloud."
     )

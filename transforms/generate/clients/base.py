@@ -1,4 +1,4 @@
-"""The interface every backend fits behind: one request in, one response or one typed error out."""
+"""The interface of a client: it sends one request, and returns one response or raises one typed error."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from groundrows.schemas.spending import Spent
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What goes out.
+    """A request to send.
 
     Attributes:
-        request: A serialized request message of the method that the client was made for, addressed.
-        user_context: JSON that no message has a field for; only REST can carry it.
+        request: The serialized request message, with the resource that it is addressed to.
+        user_context: JSON that has no field in the message. Only REST can send it.
     """
 
     request: bytes
@@ -23,12 +23,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back, whole.
+    """A complete response.
 
     Attributes:
-        response: The serialized response message; it was seen to decode. The parts of a stream are merged.
-        first_part_ms: Milliseconds until a streamed response's first part was there, else None.
-        unread_json: The response's own JSON, where the message could not hold all of it, else None.
+        response: The serialized response message. It can be decoded. The parts of a stream are merged.
+        first_part_ms: Milliseconds until the first part of a streamed response arrived; None for others.
+        unread_json: The response's JSON when the message can't hold all of it, else None.
         spent: What the call took, or None where the service does not say.
     """
 
@@ -39,20 +39,20 @@ class Reply:
 
 
 class Client(Protocol):
-    """A backend. Used from one event loop only."""
+    """Calls a service. Used from one event loop only."""
 
     async def ask(self, call: Call, deadline: float) -> Reply:
-        """Ask once.
+        """Make one attempt.
 
         Args:
-            call: What to ask.
-            deadline: Seconds after which the attempt is cut.
+            call: The request.
+            deadline: Seconds after which the attempt is cancelled.
 
         Raises:
-            CallError: The attempt failed, for whatever reason.
+            CallError: The attempt failed.
         """
         ...
 
     async def close(self) -> None:
-        """Give back connections."""
+        """Close the connections."""
         ...

@@ -1,6 +1,6 @@
-"""The body of an HTTP response, unpacked by us, so that its size and what it unpacks to have a bound.
+"""Reads the body of an HTTP response with a limit on its size, before and after decompression.
 
-aiohttp would unpack by itself, and a megabyte of gzip can hold a gigabyte.
+aiohttp would decompress without a limit, and a megabyte of gzip can contain a gigabyte.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import zlib
 from groundrows.transforms.generate.clients.status import too_large, undecodable
 
 ACCEPTED_ENCODING = "gzip"
-"""What to ask for in Accept-Encoding: nothing else is unpacked here."""
+"""The value of Accept-Encoding. Only this encoding can be decompressed here."""
 
 _GZIP = 16 + zlib.MAX_WBITS
-# Compressed data may be several files of gzip in a row. Each takes time to begin, however short it is.
+# Compressed data may consist of several gzip members. Each takes time, even when it is empty.
 _MOST_MEMBERS = 1_000
 
 
 class BoundedBody:
-    """Collects a body piece by piece, cut wherever the network cuts it.
+    """Collects a body from pieces, as they come from the network.
 
     Args:
         encoding: The response's Content-Encoding; empty for none.
-        most: Maximum number of bytes, both as sent and as unpacked.
+        most: Maximum number of bytes, both compressed and decompressed.
 
     Raises:
-        CallError: The encoding is none that was asked for.
+        CallError: The encoding was not asked for.
     """
 
     def __init__(self, encoding: str, most: int) -> None:
@@ -39,30 +39,30 @@ class BoundedBody:
         self._body = bytearray()
 
     def feed(self, piece: bytes) -> bytes:
-        """Take the next piece, and return what it unpacks to.
+        """Add the next piece, and return its decompressed bytes.
 
         Raises:
-            CallError: It is too much, or can't be unpacked.
+            CallError: The body is too large, or can't be decompressed.
         """
         self._received += len(piece)
-        self._check(self._received)  # what unpacks to nothing has an end, too
+        self._check(self._received)  # limits also compressed data that decompresses to nothing
         if self._unpacker is not None:
             try:
                 piece = self._unpack(piece)
             except zlib.error:
-                raise undecodable("the response is no gzip, though it says so") from None
+                raise undecodable("the response is not gzip, although its header says so") from None
         self._check(len(self._body) + len(piece))
         self._body += piece
         return piece
 
     def whole(self) -> bytes:
-        """The whole body, once the last piece has been taken.
+        """Return the whole body, after the last piece was added.
 
         Raises:
-            CallError: Compressed data ends in the middle.
+            CallError: The compressed data is cut off.
         """
         if self._unpacker is not None and self._received and not self._unpacker.eof:
-            raise undecodable("the compressed response ends in the middle")
+            raise undecodable("the compressed response is cut off")
         return bytes(self._body)
 
     def _unpack(self, piece: bytes) -> bytes:

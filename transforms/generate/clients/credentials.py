@@ -1,4 +1,4 @@
-"""Application Default Credentials as headers of HTTP requests, refreshed in time and off the loop."""
+"""Makes HTTP headers from Application Default Credentials. Tokens are refreshed in time, in a thread."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from groundrows.schemas.errors import CallError, SetupError
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
-# From this long before a token expires on, a new one is fetched while the old one is still used; it is
-# google-auth's own figure, by which the metadata server's cache goes as well.
+# A new token is fetched this long before the old one expires. google-auth and the metadata server's cache use
+# the same number.
 REFRESH_SECONDS = 225.0
-# No call may leave with a token that expires under way.
+# A call starts only with a token that is valid for at least this long.
 MARGIN_SECONDS = 10.0
-# How soon it is tried again when there was no newer token to be had.
+# The pause before the next try when no new token was available.
 PAUSE_SECONDS = 20.0
 FETCH_TIMEOUT_SECONDS = 20.0
 
 
 def no_credentials(endpoint: str, error: Exception) -> SetupError:
-    """What to say when there are no credentials."""
+    """Return the error that there are no credentials."""
     return SetupError(
         f"No credentials for {endpoint}: {error}. Run `gcloud auth application-default login` "
         "or set GOOGLE_APPLICATION_CREDENTIALS."
@@ -32,10 +32,10 @@ def no_credentials(endpoint: str, error: Exception) -> SetupError:
 
 
 class AuthHeaders:
-    """The headers that say in whose name, and at whose cost, a request is made. Used from one event loop.
+    """The headers with the access token and the billed project. Used from one event loop.
 
     Args:
-        endpoint: Whom they are for, for the message when there are none.
+        endpoint: The server that they are for. The error about missing credentials names it.
 
     Raises:
         SetupError: There are no credentials.
@@ -57,10 +57,10 @@ class AuthHeaders:
         self._refreshing: asyncio.Task[None] | None = None
 
     async def get(self) -> Mapping[str, str]:
-        """The headers for a request that leaves now; waits only when there is no token that still holds.
+        """Return the headers for a request that starts now. Waits only when there is no valid token.
 
         Raises:
-            CallError: No token can be had.
+            CallError: There is no token.
         """
         now = time.time()
         expired = now >= self._expires_at
@@ -69,7 +69,7 @@ class AuthHeaders:
             refreshing = self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
             refreshing.add_done_callback(_look_at_error)
         if expired and refreshing is not None:
-            # One fetch for all who wait; none of them may end it for the others.
+            # All waiting calls share one fetch. A call that is cancelled must not cancel it for the others.
             await asyncio.shield(refreshing)
         return self._headers
 
@@ -87,7 +87,7 @@ class AuthHeaders:
             self._refreshing = None
 
     def _fetch(self) -> tuple[dict[str, str], float]:
-        """A new token's headers, and when it expires in seconds since 1970: in a thread, for it blocks."""
+        """Return a new token's headers, and when it expires in seconds since 1970. Blocks."""
         headers: dict[str, str] = {}
         self._credentials.refresh(self._request)
         self._credentials.apply(headers)
@@ -95,12 +95,12 @@ class AuthHeaders:
         return headers, float("inf") if expiry is None else expiry.replace(tzinfo=UTC).timestamp()
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop refreshing tokens."""
         if self._refreshing is not None:
             self._refreshing.cancel()
 
 
 def _look_at_error(refreshing: asyncio.Task[None]) -> None:
-    # While the old token holds nobody waits for a new one, and the next to come without one tries again.
+    # Nothing waits for this refresh while the old token is valid. A later call without a token tries again.
     if not refreshing.cancelled():
         refreshing.exception()

@@ -1,4 +1,4 @@
-"""When the first element of a JSON array is there, while the array is still arriving."""
+"""Detects when the first element of a JSON array has arrived, while the rest is still arriving."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CLOSES = frozenset({"end_map", "end_array"})
 
 
 class FirstElement:
-    """Watches an array arrive, in pieces cut wherever the network cuts them, until its first element has.
+    """Reads an array in pieces, as they come from the network, until its first element is complete.
 
     Attributes:
         there: Whether the first element is complete.
@@ -23,11 +23,11 @@ class FirstElement:
         self._parser = ijson.basic_parse_coro(self._count(), use_float=True)
 
     def feed(self, piece: bytes) -> bool:
-        """Look at the next piece; says whether the first element is there now.
+        """Read the next piece; return whether the first element is complete now.
 
-        What the parser can't read has none: what is no JSON, and half of a surrogate pair in JSON.
+        It never is when the parser can't read the array: when it is not JSON, or has half a surrogate pair.
         """
-        if piece and self._readable and not self.there:  # nothing would mean the end
+        if piece and self._readable and not self.there:  # the parser takes an empty piece for the end
             try:
                 self._parser.send(piece)
             except (ijson.JSONError, StopIteration, UnicodeError):
@@ -46,4 +46,4 @@ class FirstElement:
                 depth -= 1
             if is_array and depth == 1:
                 self.there = True
-                return  # what else is in the piece need not be looked at
+                return  # the rest of the piece is not needed

@@ -1,4 +1,4 @@
-"""What a call over HTTP ended in: from status, headers and body to the codes that gRPC has."""
+"""Turns an HTTP error (status, headers and body) into an error with one of gRPC's codes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from groundrows.schemas.errors import CallError, NotReadableError
 from groundrows.transforms.generate.clients.json_body import read_json
 from groundrows.transforms.generate.clients.status import CODES, NAMES, status_error
 
-# By the table in google.rpc's code.proto, where several codes share a status the one that says least. What
-# proxies on the way say of their own is added.
+# From the table in google.rpc's code.proto. When several codes share a status, the most general one is used.
+# Statuses of proxies are added.
 _BY_STATUS = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -39,19 +39,19 @@ _LONGEST_TEXT = 200  # characters of a body that is no status
 def http_error(
     status: int, reason: str | None, headers: Mapping[str, str], body: bytes, deadline: float
 ) -> CallError:
-    """The error of a call that was answered with an HTTP status other than success.
+    """Return the error of a call that ended with an HTTP error status.
 
     Args:
         status: The HTTP status.
-        reason: The words behind it.
-        headers: The response's headers, whose names may be asked for in any case.
+        reason: The status's text.
+        headers: The response's headers, with case-insensitive names.
         body: The response's body.
         deadline: The attempt's deadline in seconds, for the message.
     """
     if 300 <= status < 400:
-        # Whoever sends us elsewhere would get the credentials and the prompt.
+        # Following a redirect would send the credentials and the prompt to another server.
         return CallError(
-            "FAILED_PRECONDITION", f"HTTP {status}: the endpoint redirects, which is not followed: correct it"
+            "FAILED_PRECONDITION", f"HTTP {status}: the endpoint redirects to another one: correct it"
         )
     waits = _retry_after(headers)
     try:
@@ -68,13 +68,13 @@ def http_error(
 def error_in(
     read: object, deadline: float, retry_after: float | None = None, status: int = 500
 ) -> CallError | None:
-    """The error that JSON tells of, if it does: `{"error": {…}}`, alone or as an element of a list.
+    """Return the error in JSON of the form `{"error": {…}}`, or in a list of such objects; None without one.
 
     Args:
-        read: What the JSON was read into.
+        read: The parsed JSON.
         deadline: The attempt's deadline in seconds, for the message.
-        retry_after: Seconds that the headers ask to wait; those of the error itself come first.
-        status: The HTTP status, where the error has none of its own.
+        retry_after: Seconds that the headers ask to wait. It is used when the error itself names none.
+        status: The HTTP status. It is used when the error itself has none.
     """
     elements = read if isinstance(read, list) else [read]
     told = next((one["error"] for one in elements if isinstance(one, dict) and "error" in one), None)
@@ -103,7 +103,7 @@ def _code_of(status: int) -> str:
 
 
 def _day_quota(details: object) -> str | None:
-    """The name of a day's quota among those that an error says are used up."""
+    """Return the name of a daily quota that the error says is used up, or None."""
     for detail in details if isinstance(details, list) else []:
         if not isinstance(detail, dict) or not str(detail.get("@type")).endswith("/google.rpc.QuotaFailure"):
             continue
@@ -116,7 +116,7 @@ def _day_quota(details: object) -> str | None:
 
 
 def _retry_delay(details: object) -> float | None:
-    """Seconds of the RetryInfo among an error's details."""
+    """Return the seconds in the RetryInfo of an error's details, or None."""
     for detail in details if isinstance(details, list) else []:
         if not isinstance(detail, dict) or not str(detail.get("@type")).endswith("/google.rpc.RetryInfo"):
             continue
@@ -128,14 +128,14 @@ def _retry_delay(details: object) -> float | None:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that Retry-After asks to wait, in either of its forms (RFC 9110, 10.2.3)."""
+    """Return the seconds that Retry-After asks to wait, in either of its forms (RFC 9110, 10.2.3)."""
     value = headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdigit():
         return float(value)
     until = _moment(value)
     if until is None:
         return None
-    # By the server's clock, which need not be ours.
+    # Computed with the server's clock, which may differ from ours.
     now = _moment(headers.get("Date", "")) or datetime.now(UTC)
     return max(0.0, (until - now).total_seconds())
 

@@ -1,6 +1,6 @@
-"""POST of JSON to one server: what every service over HTTP/1.1 needs, whatever its JSON says.
+"""Sends JSON to one server by HTTP POST. All services over HTTP/1.1 use this.
 
-aiohttp parses HTTP in C and keeps connections; httpx, asyncio's other client, takes several times the CPU.
+aiohttp is used because it parses HTTP in C. httpx takes several times as much CPU time.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ _HEADERS = {
     "Accept-Encoding": ACCEPTED_ENCODING,
     "User-Agent": "groundrows (gzip)",
 }
-# An error's body is there for its message; what is longer is no message for people.
+# The body of an error is only read for its message, so at most this much of it is read.
 _MOST_OF_AN_ERROR = MEGABYTE
 
 
 class Auth(Protocol):
-    """Makes the headers that say in whose name, or with which key, a request is made."""
+    """Makes the headers with the credentials of a request."""
 
     async def get(self) -> Mapping[str, str]:
-        """The headers for a request that leaves now.
+        """Return the headers for a request that starts now.
 
         Raises:
-            CallError: There are none to be had.
+            CallError: There are no credentials.
         """
         ...
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop refreshing tokens."""
         ...
 
 
 class HttpPost:
-    """Connections to the endpoint of the settings. Made and used on one event loop.
+    """The connections to the endpoint of the settings. Created and used on one event loop.
 
     Args:
-        settings: Where and how to call.
-        auth: Makes the headers that say in whose name a request is made; None for none.
+        settings: The settings of the calls.
+        auth: Makes the headers with the credentials, or None.
     """
 
     def __init__(self, settings: CallSettings, auth: Auth | None) -> None:
@@ -69,7 +69,7 @@ class HttpPost:
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=_HEADERS,
-            # The attempt's own deadline covers all of it, the wait for a token included.
+            # The attempt's deadline covers everything, including the wait for a token.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             proxy=_proxy_for(settings.endpoint) if settings.secure else None,
         )
@@ -86,24 +86,24 @@ class HttpPost:
         """Send one request.
 
         Args:
-            url: Where to.
+            url: The address.
             body: The request as JSON.
-            deadline: Seconds after which the attempt is cut.
-            is_array: Whether the response is a stream: an array whose first element is watched for.
-            headers: What this request has beside the headers of all of them.
+            deadline: Seconds after which the attempt is cancelled.
+            is_array: Whether the response is a stream, which is an array.
+            headers: Further headers of this request.
 
         Returns:
-            The response's body, and milliseconds until its first element was there, if it was watched for.
+            The response's body; and for a stream, the milliseconds until its first element arrived.
 
         Raises:
-            CallError: There is no response, or one with another status than success.
-            Exception: The HTTP library failed at what came, by a fault of its own.
+            CallError: There is no response, or one with an error status.
+            Exception: The HTTP library failed because of a bug.
         """
         try:
             async with asyncio.timeout(deadline):
                 return await self._post(url, body, deadline, is_array, headers)
         except TimeoutError:
-            raise status_error("DEADLINE_EXCEEDED", "the call was cut", None, deadline) from None
+            raise status_error("DEADLINE_EXCEEDED", "the call was cancelled", None, deadline) from None
         except aiohttp.ClientPayloadError as error:
             raise CallError("UNAVAILABLE", f"the connection broke within the response: {error}") from None
         except aiohttp.ClientResponseError as error:
@@ -134,27 +134,28 @@ class HttpPost:
             return received.whole(), first_ms
 
     async def close(self) -> None:
-        """Give back connections."""
+        """Close the connections."""
         if self._auth is not None:
             self._auth.close()
         await self._session.close()
 
 
 def _no_http(error: aiohttp.ClientResponseError) -> Exception:
-    """What to raise for an answer that aiohttp could not read as HTTP.
+    """Return the exception for a response that aiohttp could not read as HTTP.
 
-    aiohttp reports a bug within its parser in the same way as a garbled answer. The first would happen again.
+    aiohttp reports a bug in its parser in the same way. A retry does not help against a bug, so it is
+    returned as it is.
     """
     cause = error.__cause__
     while isinstance(cause, aiohttp.http.HttpProcessingError) and cause.__cause__ is not None:
         cause = cause.__cause__
     if isinstance(cause, Exception) and not isinstance(cause, aiohttp.http.HttpProcessingError):
         return cause
-    return CallError("UNAVAILABLE", f"the server's answer is no HTTP: {' '.join(error.message.split())}")
+    return CallError("UNAVAILABLE", f"the server's answer is not HTTP: {' '.join(error.message.split())}")
 
 
 async def _words_of(response: aiohttp.ClientResponse) -> bytes:
-    """The body of an error as far as it can be read: the status says what happened in any case."""
+    """Return as much of an error's body as can be read. The status is known without it."""
     try:
         received = BoundedBody(response.headers.get("Content-Encoding", ""), _MOST_OF_AN_ERROR)
         async for piece in response.content.iter_any():
@@ -165,9 +166,9 @@ async def _words_of(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _proxy_for(endpoint: str) -> str | None:
-    """The proxy that the environment names, which gRPC heeds as well.
+    """Return the proxy that the environment names, as gRPC uses it, or None.
 
-    aiohttp would look for itself if told to, but also for passwords in a .netrc, to send in place of ours.
+    aiohttp could find the proxy itself, but it would then also replace our credentials by those in a .netrc.
     """
     host = endpoint.rpartition(":")[0].strip("[]")
     return None if proxy_bypass(host) else getproxies().get("https")

@@ -1,4 +1,4 @@
-"""The body of an HTTP response as JSON."""
+"""Reads the body of an HTTP response as JSON."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from groundrows.schemas.jsontext import mended_json
 
 
 def read_json(body: bytes) -> Any:
-    """Read a body as strictly as the standard has it: UTF-8, one value.
+    """Read a body as strict JSON: UTF-8 with one value.
 
-    Half of a surrogate pair, which the standard allows, is read as the replacement character.
+    Half a surrogate pair, which the standard allows, becomes the replacement character.
 
     Raises:
-        NotReadableError: It is something else.
+        NotReadableError: The body is not such JSON.
     """
     try:
-        # Given bytes, the parser would guess an encoding.
+        # The body is decoded first, because the parser would guess the encoding of bytes.
         return json.loads(mended_json(body.decode()), parse_int=_whole, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise NotReadableError from None
 
 
 def _whole(digits: str) -> int | float:
-    # C++ writes the float -0.0 so, and as an integer it would lose its sign.
+    # C++ writes the float -0.0 as -0. As an integer it would lose its sign.
     return -0.0 if digits == "-0" else int(digits)
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(name)  # NaN is a string in protobuf's JSON
+    raise ValueError(name)  # protobuf's JSON writes NaN as a string

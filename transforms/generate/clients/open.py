@@ -1,4 +1,4 @@
-"""From the settings to a client."""
+"""Makes the client of the service that the settings name."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from groundrows.transforms.generate.settings import CallSettings
 
 
 def open_client(settings: CallSettings) -> Client:
-    """The client of the service that the settings name. Called on the loop that the client is used from.
+    """Make a client. It must be called on the event loop that will use the client.
 
-    The module `open` in the service's folder beside this one has a function of this name, too.
+    Each service has a folder beside this module, whose module `open` has a function of the same name.
 
     Raises:
-        SetupError: There are no credentials, or the settings name a server, a service or a version that can't
-            be called.
+        SetupError: There are no credentials, or the server, the service or the version can't be called.
     """
     host = settings.endpoint.rpartition(":")[0].strip("[]")
     if not settings.secure and not is_loopback(host):
-        raise SetupError(f"{settings.endpoint} is not on this machine: calls without TLS stay on loopback.")
+        raise SetupError(f"{settings.endpoint} is not on this machine, so calls to it must use TLS.")
     if settings.service not in SERVICES:
         raise SetupError(f"The service is {settings.service!r}: give one of {', '.join(SERVICES)}.")
     folder = importlib.import_module(f"{__package__}.{settings.service}.open")
@@ -31,7 +30,7 @@ def open_client(settings: CallSettings) -> Client:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address, without brackets, is this machine itself."""
+    """Whether a host name or address, without brackets, is this machine."""
     if host.lower() == "localhost":
         return True
     try:

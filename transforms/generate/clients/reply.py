@@ -1,4 +1,4 @@
-"""The body of a reply over HTTP with status 200: JSON, unless it broke off, and no error within it."""
+"""Reads the body of an HTTP response with status 200. It may be cut off or contain an error."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def read_reply(body: bytes, deadline: float, *, is_array: bool) -> Any:
     """Read a reply's JSON.
 
     Args:
-        body: The reply.
-        deadline: Seconds that the attempt had, for the words of an error.
-        is_array: Whether it is a stream, which comes as an array.
+        body: The body.
+        deadline: The attempt's deadline in seconds, for the error's message.
+        is_array: Whether it is a stream, which is an array.
 
     Raises:
-        CallError: It is no JSON, was cut, or tells of an error.
+        CallError: The body is not JSON, is cut off, or contains an error.
     """
     try:
         read = read_json(body)
@@ -34,5 +34,5 @@ def read_reply(body: bytes, deadline: float, *, is_array: bool) -> Any:
 
 
 def _is_cut(body: bytes) -> bool:
-    """Whether an array that can't be read lacks its end: as when a proxy lost the server and says nothing."""
+    """Whether an unreadable array lacks its end, as when a proxy lost its connection to the server."""
     return body.lstrip()[:1] == b"[" and body.rstrip()[-1:] != b"]"

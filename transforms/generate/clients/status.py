@@ -1,4 +1,4 @@
-"""From a status, by whatever transport it came, to how a call ended."""
+"""Makes the error of a call from its status. All transports use this."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = frozenset(CODES.values()) - {"OK"}
 
 
 def status_error(code: str, message: str, retry_after: float | None, deadline: float) -> CallError:
-    """The error of a call that ended in a status.
+    """Return the error of a call that ended with an error status.
 
     Args:
         code: The status code's canonical name.
@@ -34,17 +34,17 @@ def status_error(code: str, message: str, retry_after: float | None, deadline: f
 
 
 def undecodable(what: str) -> CallError:
-    """The error of a call whose response can't be read; `what` is the sentence that says why."""
+    """Return the error of a call whose response can't be read. `what` says why."""
     return CallError(UNDECODABLE_RESPONSE, what)
 
 
 def no_message(size: int) -> CallError:
-    """The error of a call whose response, of this many bytes, is no message."""
-    return undecodable(f"the response of {size} bytes is no valid message")
+    """Return the error of a call whose response, of `size` bytes, is not a valid message."""
+    return undecodable(f"the response of {size} bytes is not a valid message")
 
 
 def too_large(most: int) -> CallError:
-    """The error of a call whose response has more than `most` bytes."""
+    """Return the error of a call whose response has more than `most` bytes."""
     return CallError(
         RESPONSE_TOO_LARGE, f"the response is larger than {most / MEGABYTE:g} MB: raise --max_response_mb"
     )

@@ -1,1 +1,1 @@
-"""What was paid for, kept: every response the moment it arrives."""
+"""The ledger: a store of responses. Each is stored when it arrives, so that it is paid for only once."""

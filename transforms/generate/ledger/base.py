@@ -13,20 +13,20 @@ from groundrows.schemas.service import DISCOVERY_ENGINE, Method
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One response, as the call ended.
+    """One stored response.
 
     Attributes:
         key: See `entry_key`.
-        question_id: Whose response it is.
-        turn_index: Which turn it answers.
-        model_id: The model asked for, empty when the service chose.
+        question_id: The ID of the question.
+        turn_index: The index of the turn that it answers.
+        model_id: The model that the request named; empty when it named none.
         response: The serialized response message.
-        attempts: Calls made for it.
+        attempts: Number of attempts, including the successful one.
         latency_ms: Milliseconds of the successful attempt.
-        asked_at: When that attempt left, UTC.
-        answered_at: When its response was complete, UTC.
-        first_part_ms: Milliseconds until a streamed response's first part, else None.
-        unread_json: The response's own JSON, where the message could not hold all of it, else None.
+        asked_at: When that attempt started, in UTC.
+        answered_at: When its response was complete, in UTC.
+        first_part_ms: Milliseconds until the first part of a streamed response; None for others.
+        unread_json: The response's JSON when the message can't hold all of it, else None.
     """
 
     key: bytes
@@ -44,11 +44,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """What became of questions that a process wants to ask; it holds a lease of every other one.
+    """The turns for which a process got no lease. It has a lease on all other turns that it wanted.
 
     Attributes:
-        stored: The entries of those that have been answered, by key.
-        taken: The keys that another process holds, which is alive and about to ask them or asking them.
+        stored: The entries of the turns that are answered, by key.
+        taken: The keys of the turns that another, living process has a lease on.
     """
 
     stored: Mapping[bytes, Entry]
@@ -57,7 +57,7 @@ class Leased:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """What a ledger holds for one model; sizes in bytes as stored."""
+    """The totals of a ledger's entries for one model. Sizes are stored bytes."""
 
     model_id: str
     entries: int
@@ -67,121 +67,123 @@ class ModelSummary:
 
 
 class Ledger(Protocol):
-    """A store of responses, leases, claims and budgets. Methods block; each may be called from any thread.
+    """A store of responses, leases, claims and budgets. Methods block. Any thread may call them.
 
-    A claim says which record of a run was the first to ask a question, so that its repetitions are told from
-    it; it lasts as long as the run. A lease says which process is about to ask a question or asking it, over
-    all runs that share the ledger, so that no other pays for it too; it lasts as long as the process says
-    that it is alive. Such a process is a holder, and has a name: the run's, a slash, and something random.
+    A claim says which record of a run was the first to ask a question, so that later ones are recognized as
+    duplicates. It lasts as long as the run.
+
+    A lease says which process may ask a turn, over all runs that share the ledger, so that no other process
+    pays for it, too. It lasts as long as the process renews it. A process with leases is called a holder. Its
+    name is the run's ID, a slash, and a random text.
     """
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
-        """The entries there are, by key."""
+        """Return the entries that exist for these keys."""
         ...
 
     def put_many(self, entries: Sequence[Entry]) -> None:
-        """Store entries, and end their leases; durable against the death of the process on return."""
+        """Store entries, and end their leases. When this returns, killing the process loses none of them."""
         ...
 
     def settle(self) -> None:
-        """Move what was stored lately to where it lies safest; called every few seconds while calls go on."""
+        """Move recently stored entries to their safest place. Called every few seconds during calls."""
         ...
 
     def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
-        """Take leases of what has no entry and is not held by another, all of it in one step.
+        """Take leases on turns that have no entry and no lease of another holder, in one atomic step.
 
         Args:
-            holder: Who asks; it counts as alive from now on for so many seconds, and all its leases last.
-            keys: Which questions.
-            seconds: How long.
+            holder: The name of the holder. This also renews all its leases.
+            keys: The keys of the turns.
+            seconds: The time until the holder's leases end, unless it renews them.
         """
         ...
 
     def renew(self, holder: str, seconds: float) -> bool:
-        """Let a holder be alive for so many seconds from now; False, and nothing done, when it is no more."""
+        """Renew a holder's leases for `seconds` from now. Return False when they have ended already."""
         ...
 
     def end_leases(self, holder: str, keys: Sequence[bytes] | None = None) -> None:
-        """Let others ask: the questions of these keys, or, without keys, all that the holder has."""
+        """End a holder's leases on these keys, or all its leases when no keys are given."""
         ...
 
     def claim(self, run_id: str, claims: Mapping[bytes, str]) -> dict[bytes, str]:
-        """Note who asks first.
+        """Claim questions for the records that ask them.
 
         Args:
-            run_id: The run the claims belong to.
-            claims: For each question key, the origin that wants to ask it.
+            run_id: The ID of the run.
+            claims: The origin of the record that asks, by question key.
 
         Returns:
-            For each key, the origin that holds the claim: the first that ever came in this run. A bundle
-            that is tried again finds its own origin, so that a retry is never taken for a duplicate.
+            The origin that has the claim, by key: the first one in this run. When Beam repeats a bundle, it
+            finds its own origins, so that a repeated question is not taken for a duplicate.
         """
         ...
 
     def release(self, run_id: str, claims: Mapping[bytes, str]) -> None:
-        """Let go of claims, so that whoever comes next holds them.
+        """Remove claims, so that the next record with the question gets the claim.
 
         Args:
-            run_id: The run the claims belong to.
-            claims: For each question key, the origin that lets go. What another origin holds stays.
+            run_id: The ID of the run.
+            claims: The origin that has the claim, by question key. Claims of other origins stay.
         """
         ...
 
     def forget_claims(self, run_id: str) -> None:
-        """Start a run's search for duplicates afresh, and end the leases of processes that it had."""
+        """Remove all claims of a run, and end the leases of its processes."""
         ...
 
     def reserve(self, run_id: str, limit: int, count: int) -> int:
-        """Take up to `count` calls from the run's budget of `limit`; returns how many were granted."""
+        """Reserve up to `count` calls of the run's budget `limit`; return the number that was granted."""
         ...
 
     def give_back(self, run_id: str, count: int) -> None:
-        """Return reserved calls that were not made."""
+        """Give back reserved calls that were not made."""
         ...
 
     def count(self, name: str, units: int) -> int:
-        """Add to a count, or take off it, and return it; it begins at 0 and never falls below.
+        """Add to a count, or subtract from it, and return it. It starts at 0 and never becomes negative.
 
         Raises:
-            LedgerError: The ledger can't be asked, or a count of it may have been lost.
+            LedgerError: The ledger can't be used, or one of its counts may have been lost.
         """
         ...
 
     def summary(self) -> list[ModelSummary]:
-        """What is stored, by model."""
+        """Return the totals of the stored entries, by model."""
         ...
 
     def entries(self) -> Iterable[Entry]:
-        """Every entry, in no particular order, in bounded memory."""
+        """Yield every entry in any order, with bounded memory."""
         ...
 
     def rewrite(self, changed: Callable[[Entry], Entry | None]) -> int:
-        """Give entries another response; whoever uses the ledger meanwhile sees an entry as it was or is.
+        """Change the responses of entries. Other users see an entry either before or after its change.
 
         Args:
-            changed: Gives an entry as it shall be from now on, with another `response` or `unread_json`; or
-                None for one that stays.
+            changed: Returns the changed entry, with another `response` or `unread_json`; or None when the
+                entry stays as it is.
 
         Returns:
-            How many were changed. One that somebody else replaces meanwhile stays as it is then.
+            The number of changed entries. An entry that another user replaces meanwhile is not changed.
         """
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...
 
 
 def run_of(holder: str) -> str:
-    """The run that a holder of leases belongs to."""
+    """Return the ID of the run that a holder of leases belongs to."""
     return holder.rpartition("/")[0]
 
 
 def entry_key(question_id: str, turn_index: int, fingerprint: bytes) -> bytes:
-    """The 16-byte key under which a turn's response is kept.
+    """Return the 16-byte key of a turn's response.
 
-    The parts are length-prefixed so that no two questions can spell the same key. Changed settings change
-    the fingerprint, so they ask again.
+    The parts are length-prefixed, so that different questions have different keys. Changed settings change
+    the fingerprint, so the question is asked again.
     """
     name = question_id.encode()
     digest = hashlib.sha256(len(name).to_bytes(4, "big") + name + turn_index.to_bytes(4, "big") + fingerprint)
@@ -197,13 +199,13 @@ def fingerprint(
     user_context: str | None = None,
     service: str = DISCOVERY_ENGINE,
 ) -> bytes:
-    """32 bytes that name a request as sent: its message, service, version and method, and what else goes out.
+    """Return 32 bytes that identify a request: its message, service, version, method and other content.
 
-    The transport is no part of it: by whichever way the same is asked, the answer is the same row. A stream
-    is asked apart, since its answers hold no scores.
+    The transport is not part of it, because the answer does not depend on it. Streaming is part of it,
+    because streamed answers have no scores.
     """
     how = "stream" if streamed else "unary" if method == "generate" else method
-    # The first service keeps the names that its ledgers have had from the start.
+    # The keys of the first service don't contain its name, because old ledgers must stay usable.
     whose = "" if service == DISCOVERY_ENGINE else f"{service}/"
     digest = hashlib.sha256(f"{whose}{api_version}/{how}/".encode() + request)
     if user_context is not None:

@@ -1,4 +1,4 @@
-"""The honest in-memory version: what a run needs to know of itself, gone with the process."""
+"""The ledger of `--ledger=none`: claims and budgets in memory, which are lost when the process ends."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from groundrows.transforms.generate.ledger.base import Entry, Leased, ModelSumma
 
 
 class MemoryLedger:
-    """`--ledger=none`: keeps no response; claims and budget live as long as the process.
+    """Stores no responses. Claims and budgets last as long as the process.
 
-    Claims hold a hash of the origin rather than the origin: a run over millions of questions pays a hundred
-    bytes each, and an origin is only ever compared.
+    A claim stores a hash of the origin rather than the origin, to save memory: each question of a run takes
+    about a hundred bytes.
 
     Attributes:
-        name: Its own, like no other's.
+        name: A unique name.
     """
 
     def __init__(self) -> None:
@@ -36,11 +36,11 @@ class MemoryLedger:
         """Nothing is kept."""
 
     def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
-        """Nobody else can ask this ledger, so that all of it is free."""
+        """Return that all turns are leased, because no other process uses this ledger."""
         return Leased({}, frozenset())
 
     def renew(self, holder: str, seconds: float) -> bool:
-        """Nobody else can have taken anything."""
+        """Return True, because no other process uses this ledger."""
         return True
 
     def end_leases(self, holder: str, keys: Sequence[bytes] | None = None) -> None:
@@ -88,12 +88,12 @@ class MemoryLedger:
             return counted
 
     def reserved(self, run_id: str) -> int:
-        """Calls taken from a run's budget so far."""
+        """Return the number of calls reserved from a run's budget so far."""
         with self._lock:
             return self._reserved.get(run_id, 0)
 
     def start_from(self, run_id: str, count: int) -> None:
-        """Take a budget over from another worker, which had taken at most `count` calls."""
+        """Take over a budget from another worker, which had reserved at most `count` calls."""
         with self._lock:
             self._reserved[run_id] = max(count, self._reserved.get(run_id, 0))
 

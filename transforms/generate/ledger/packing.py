@@ -1,4 +1,4 @@
-"""Responses as stored: compressed with zstandard, quick enough to stay out of a profile."""
+"""Compresses stored responses with zstandard, which takes little CPU time."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _local = threading.local()
 
 
 def pack(response: bytes) -> bytes:
-    """Compress; zstandard's frame holds the size and a checksum."""
+    """Compress a response. The compressed form holds its size and a checksum."""
     packed: bytes = _compressor().compress(response)
     return packed
 
 
 def pack_many(responses: Sequence[bytes]) -> list[bytes]:
-    """As `pack` for each, letting go of the interpreter's lock once and not once for each.
+    """Compress several responses, and release the interpreter's lock only once.
 
-    Where another thread is busy, the lock comes back after up to a switch interval: a group of ten responses
-    waited longer for it than their compression and their write took.
+    When another thread is busy, getting the lock back takes up to a switch interval. With one release per
+    response, ten responses waited longer for the lock than their compression and writing took.
     """
     if len(responses) < 2 or not all(responses):
-        return [pack(response) for response in responses]  # it takes no empty ones
+        return [pack(response) for response in responses]  # zstandard's function refuses empty responses
     together: Any = _compressor().multi_compress_to_buffer(list(responses))
     return [bytes(packed) for packed in together]
 
@@ -32,7 +32,7 @@ def pack_many(responses: Sequence[bytes]) -> list[bytes]:
 def _compressor() -> zstandard.ZstdCompressor:
     compressor = getattr(_local, "compressor", None)
     if compressor is None:
-        # A (de)compressor may not be used by two threads at once.
+        # Two threads may not use one (de)compressor at the same time.
         compressor = _local.compressor = zstandard.ZstdCompressor(level=1, write_checksum=True)
     return compressor
 
@@ -48,6 +48,6 @@ def unpack(packed: bytes) -> bytes:
         decompressor = _local.decompressor = zstandard.ZstdDecompressor()
     response: bytes = decompressor.decompress(packed)
     if not response and packed != pack(b""):
-        # A frame that claims to hold nothing is not looked into, whatever follows its head.
+        # zstandard does not check a frame that declares a size of zero, so it is refused here.
         raise zstandard.ZstdError("the frame claims to be empty")
     return response

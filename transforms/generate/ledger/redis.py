@@ -1,7 +1,7 @@
-"""The ledger in a Redis server: for jobs whose workers share no disk.
+"""The ledger in a Redis server, for jobs whose workers share no disk.
 
-What Redis keeps is as durable as the server is set up to be: with `appendonly yes` a restart loses a second
-at most. A server that evicts keys when its memory is full would make a run pay again for what it evicts.
+The server's settings decide how durable it is: with `appendonly yes`, a restart loses at most one second. A
+server that evicts keys when its memory is full makes a run pay again for the evicted responses.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from groundrows.transforms.generate.ledger.redis_entry import pack_entry, summar
 from groundrows.transforms.generate.redis_server import TIMEOUT_SECONDS, is_passing, server_name, what_failed
 
 FORMAT_VERSION = 1
-# A server that restarts, or hands over to another, is waited for this long.
+# The time, in seconds, to wait for a server that restarts or fails over.
 PATIENCE_SECONDS = 30.0
 CLAIM_SECONDS = 30 * 24 * 3600
-# A lease ends with its holder; this bounds for how long one that was killed leaves it behind.
+# A lease ends with its holder. The lease of a killed process is deleted after this time.
 _LEASE_KEPT_SECONDS = 30 * 24 * 3600
 
 _MARKER = "groundrows:ledger"
@@ -36,11 +36,11 @@ _ENTRY = "groundrows:entry:"
 _LEASE_OF = "groundrows:lease:"
 _HOLDER = "groundrows:holder:"
 _PAGE = 500
-_BEGINNING = 512  # bytes of an entry that nearly always hold its model's name
+_BEGINNING = 512  # the first bytes of an entry, which nearly always contain its model's name
 _T = TypeVar("_T")
 
-# The marker names the data; all budgets are one key that repeats it, so that no count can be lost by itself:
-# whoever finds the one without the other knows that. An earlier version had a key for each budget.
+# The marker key identifies the data. All budgets are in one key that repeats the marker's value. So a lost
+# budget key is noticed, because the marker is there without it. An earlier version had a key for each budget.
 _BEGIN = """
 local marker = redis.call('GET', KEYS[1])
 if not marker and redis.call('EXISTS', KEYS[2]) == 1 then return false end
@@ -60,14 +60,14 @@ local granted = math.max(0, math.min(tonumber(ARGV[2]), tonumber(ARGV[1]) - take
 redis.call('HSET', KEYS[1], ARGV[4], string.format('%.0f', taken + granted))
 return granted
 """
-# KEYS[2] is new to each giving back: said again, because the first reply was lost, it does nothing.
+# Each call has another KEYS[2]. When a call is repeated because its reply was lost, it does nothing.
 _GIVE_BACK = """
 local taken = redis.call('HGET', KEYS[1], ARGV[2])
 if taken and redis.call('SET', KEYS[2], 1, 'NX', 'EX', 3600) then
   redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f', math.max(0, taken - tonumber(ARGV[1]))))
 end
 """
-# KEYS[3] is new to each counting, likewise: said again, it only returns the count.
+# Each call has another KEYS[3]. When a call is repeated, it only returns the count.
 _COUNT = """
 if redis.call('GET', KEYS[2]) ~= ARGV[3] or redis.call('HGET', KEYS[1], '') ~= ARGV[3] then return false end
 local counted = tonumber(redis.call('HGET', KEYS[1], ARGV[2]) or 0)
@@ -78,8 +78,9 @@ if units ~= 0 and redis.call('SET', KEYS[3], 1, 'NX', 'EX', 3600) then
 end
 return string.format('%.0f', counted)
 """
-# A lease names its holder, and holds while that one's key is there. KEYS: the marker, the holder's key, the
-# run's holders, and an entry and a lease for each question. Returns for each: 0 leased, 1 stored, 2 taken.
+# A lease names its holder, and lasts as long as the holder's key exists. KEYS: the marker, the holder's key,
+# the run's holders, and an entry and a lease for each turn. Returns for each turn: 0 leased, 1 stored or
+# 2 taken.
 _LEASE = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end
 redis.call('SET', KEYS[2], 1, 'PX', ARGV[3])
@@ -107,13 +108,13 @@ for _, key in ipairs(KEYS) do
   if redis.call('GET', key) == ARGV[1] then redis.call('DEL', key) end
 end
 """
-# Replaces a value that is still the one that was read.
+# Replaces a value if it has not changed since it was read.
 _SWAP = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 return 1
 """
-# ARGV holds a key and the origin that lets go of it, in turns.
+# ARGV holds pairs of a key and the origin whose claim is removed.
 _RELEASE = """
 for i = 1, #ARGV, 2 do
   if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then redis.call('HDEL', KEYS[1], ARGV[i]) end
@@ -126,12 +127,12 @@ class RedisLedger:
 
     Args:
         uri: `redis[s]://[USER:PASSWORD@]HOST:PORT/DB`.
-        patience: Seconds for which a server that goes away is waited for, once the ledger is open.
-        read_only: Open what is there to read it alone; nothing is made.
+        patience: Seconds to wait for a server that becomes unreachable after the ledger was opened.
+        read_only: Open an existing ledger only to read it; create nothing.
 
     Raises:
-        LedgerError: The URI can't be read, nothing answers, or what is there is no ledger of this version.
-        NoLedgerError: It is to be read and is not there.
+        LedgerError: The URI is not valid, no server answers, or the data is not a ledger of this version.
+        NoLedgerError: `read_only` is true and there is no ledger.
     """
 
     def __init__(self, uri: str, patience: float = PATIENCE_SECONDS, read_only: bool = False) -> None:
@@ -158,7 +159,7 @@ class RedisLedger:
         self._marker = self._open(read_only)
 
     def _open(self, read_only: bool) -> bytes:
-        """Find the marker that names this ledger's data, or set it: the format and a random name."""
+        """Read the marker that identifies this ledger's data, or create it: the format and a random name."""
         fresh = f"{FORMAT_VERSION} {uuid.uuid4().hex} budgets"
 
         def find() -> bytes | None:
@@ -189,7 +190,7 @@ class RedisLedger:
         return found
 
     def put_many(self, entries: Sequence[Entry]) -> None:
-        """See `Ledger.put_many`. A key that holds anything but an entry is never overwritten."""
+        """See `Ledger.put_many`. A key that holds something other than an entry is never overwritten."""
         by_key = {entry.key: entry for entry in entries}
         for part in _parts(list(by_key)):
             values = {key: pack_entry(by_key[key]) for key in part}
@@ -198,7 +199,7 @@ class RedisLedger:
                 self._replace({key: values[key] for key in taken})
 
     def settle(self) -> None:
-        """See `Ledger.settle`. The server stores as it is set to."""
+        """See `Ledger.settle`. The server's settings decide when it writes to disk."""
 
     def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
         """See `Ledger.lease`. The time is the server's."""
@@ -266,7 +267,7 @@ class RedisLedger:
         self._talk(lambda: self._redis.unlink(_claims_name(run_id), name, *holders))
 
     def reserve(self, run_id: str, limit: int, count: int) -> int:
-        """See `Ledger.reserve`. A reply that is lost on the way costs the budget what it granted."""
+        """See `Ledger.reserve`. When a reply is lost, the calls that it granted are lost, too."""
         keys = [_BUDGETS, _MARKER, f"groundrows:budget:{run_id}"]
         args: list[Any] = [limit, count, self._marker, run_id]
         granted = int(self._talk(lambda: self._reserve(keys=keys, args=args)))
@@ -288,7 +289,7 @@ class RedisLedger:
         return int(counted)
 
     def summary(self) -> list[ModelSummary]:
-        """See `Ledger.summary`. While entries are being added, some may be counted twice."""
+        """See `Ledger.summary`. Some entries may be counted twice when entries are added meanwhile."""
         models: dict[str, ModelSummary] = {}
         for names in self._pages():
             for name, (beginning, size) in zip(names, self._beginnings(names), strict=True):
@@ -298,14 +299,14 @@ class RedisLedger:
         return [models[model_id] for model_id in sorted(models)]
 
     def entries(self) -> Iterable[Entry]:
-        """See `Ledger.entries`. While entries are being added, some may come twice."""
+        """See `Ledger.entries`. Some entries may come twice when entries are added meanwhile."""
         for names in self._pages():
             for name, value in zip(names, self._values(names), strict=True):
                 if value is not None:
                     yield self._entry(_key_of(name), value)
 
     def rewrite(self, changed: Callable[[Entry], Entry | None]) -> int:
-        """See `Ledger.rewrite`. Each entry changes by itself; to do it again does the rest."""
+        """See `Ledger.rewrite`. Each entry changes separately. After an interruption, rewrite again."""
         count = 0
         for names in self._pages():
             for name, value in zip(names, self._values(names), strict=True):
@@ -324,13 +325,13 @@ class RedisLedger:
     # -- entries -------------------------------------------------------------------------------------
 
     def _add(self, values: Mapping[bytes, bytes]) -> dict[bytes, bool]:
-        """Store what is new; says of each key whether it was."""
+        """Store the entries that are new; return for each key whether it was new."""
 
         def add() -> list[Any]:
             pipeline = self._redis.pipeline(transaction=False)
             for key, value in values.items():
                 pipeline.set(_entry_name(key), value, nx=True)
-            # Behind the entries: whoever finds no lease finds an entry.
+            # Leases end after the entries are stored, so that a process that finds no lease finds the entry.
             pipeline.unlink(*(_LEASE_OF + key.hex() for key in values))
             replies: list[Any] = pipeline.execute()
             return replies
@@ -364,7 +365,7 @@ class RedisLedger:
                 return
 
     def _beginnings(self, names: Sequence[str]) -> list[tuple[bytes, int]]:
-        """The first bytes and the size of each value; nothing and 0 when it is gone."""
+        """Return the first bytes and the size of each value; empty and 0 when it does not exist any more."""
 
         def look() -> list[Any]:
             pipeline = self._redis.pipeline(transaction=False)
@@ -387,12 +388,12 @@ class RedisLedger:
             raise self._damaged(name, error) from None
         return one
 
-    # -- trouble -------------------------------------------------------------------------------------
+    # -- errors --------------------------------------------------------------------------------------
 
     def _talk(self, say: Callable[[], _T], patience: float | None = None) -> _T:
-        """Say something that may safely be said twice, again and again while the server is away.
+        """Send a request that may safely be repeated, and repeat it while the server is unreachable.
 
-        A server that stayed away for as long as that once is waited for no more.
+        After one wait of the full `patience`, the server is not waited for again.
         """
         if patience is None:
             patience = 0 if self._gave_up else self._patience
@@ -410,7 +411,7 @@ class RedisLedger:
 
     def _error(self, what: str) -> LedgerError:
         return LedgerError(
-            f"The ledger {self._server} can't be used: {what}; see to the server or name another ledger with "
+            f"The ledger {self._server} can't be used: {what}; repair the server or name another ledger with "
             "--ledger, and run the same command again."
         )
 
@@ -435,7 +436,7 @@ def _key_of(name: str) -> bytes:
     try:
         return bytes.fromhex(digits)
     except ValueError:
-        return digits.encode()  # no key of ours; its value will say so
+        return digits.encode()  # not one of our keys; reading its value will fail with an error that says so
 
 
 def _claims_name(run_id: str) -> str:

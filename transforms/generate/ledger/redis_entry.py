@@ -1,8 +1,8 @@
-"""A ledger's entry as one value: fixed fields, the model, the question's id, and the packed response.
+"""Packs a ledger's entry into one value: fixed fields, the model, the question's ID, and the response.
 
-The response comes last and the model early, so that the first few hundred bytes and the size are enough to
-count an entry. An entry with more to it, of a stream or of JSON that no message could hold, has a second
-form, in which that stands before the response; the others keep the form that earlier versions read too.
+The model comes early and the response last, so that the first few hundred bytes and the size are enough to
+count an entry. Entries of streams, and entries with JSON that the message can't hold, have a second form with
+further fields before the response. All others have the form that earlier versions can read, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def pack_entry(entry: Entry) -> bytes:
-    """The entry without its key, which is where it is kept."""
+    """Pack an entry without its key, under which it is stored."""
     model, question = entry.model_id.encode(), entry.question_id.encode()
     more = b""
     if entry.first_part_ms is not None or entry.unread_json is not None:
@@ -83,11 +83,11 @@ def unpack_entry(key: bytes, value: bytes) -> Entry:
 
 
 def summary_of(beginning: bytes, size: int) -> ModelSummary | None:
-    """Count one entry by its first bytes; None when they are too few to hold the model's name.
+    """Return the totals of one entry from its first bytes; None when these don't contain the model's name.
 
     Args:
-        beginning: The value's first bytes, or all of it.
-        size: The whole value's size in bytes.
+        beginning: The first bytes of the value, or all of them.
+        size: The size of the whole value in bytes.
 
     Raises:
         ValueError: The value was not written by `pack_entry`.
@@ -107,7 +107,7 @@ def summary_of(beginning: bytes, size: int) -> ModelSummary | None:
 
 def _fields(value: bytes) -> tuple[int, int, float, int, int, int, int]:
     if len(value) < _HEAD.size or not value.startswith((_MAGIC, _MAGIC_WITH_MORE)):
-        raise ValueError("the value is no entry of a ledger")
+        raise ValueError("the value is not an entry of a ledger")
     _, *fields = _HEAD.unpack_from(value)
     turn_index, attempts, latency_ms, asked, answered, model_size, question_size = fields
     return turn_index, attempts, latency_ms, asked, answered, model_size, question_size

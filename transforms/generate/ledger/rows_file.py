@@ -1,8 +1,8 @@
-"""The rows file of a SQLite ledger: how far the ledger has come, noted beside it.
+"""The rows file of a SQLite ledger notes its last row, so that lost rows are noticed.
 
-SQLite keeps what was stored last in a second file, `PATH-wal`. When that file is lost after a kill, the main
-file opens as if nothing had happened, and what was stored last is asked and paid for again. So each writer
-notes in `PATH-rows` which row it stored last, and whoever opens the ledger compares.
+SQLite keeps the latest rows in a second file, `PATH-wal`. When that file is lost after a process was killed,
+SQLite opens the main file without an error, and the lost rows would be asked and paid for again. So each
+writer notes its last row in `PATH-rows`. When the ledger is opened, the two are compared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from uuid import uuid4
 from groundrows.schemas.errors import LedgerError
 
 SUFFIX = "-rows"
-# The ledger's own name, and the last of the rows that were removed from it on purpose.
+# The ledger's name, and the last row that was removed on purpose.
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS ledger (name TEXT NOT NULL, removed INTEGER NOT NULL)",
     "CREATE TRIGGER IF NOT EXISTS removed AFTER DELETE ON responses"
@@ -26,11 +26,11 @@ _TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What a rows file says.
+    """The content of a rows file.
 
     Attributes:
-        name: The name of the ledger that it is about. Another ledger may have taken that one's place.
-        row: A row that was stored in it; rows are numbered upwards.
+        name: The name of its ledger. The ledger beside it may be another one that replaced it.
+        row: The number of a row that was stored. Row numbers increase.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Noted:
 
 
 def noted_beside(path: str) -> Noted | None:
-    """What is noted beside a ledger; None where there is no rows file, or none that can be read."""
+    """Read the rows file of a ledger; None when there is none or it can't be read."""
     with suppress(OSError, ValueError):
         with open(path + SUFFIX, encoding="ascii") as file:
             name, row = file.read().split()
@@ -47,10 +47,10 @@ def noted_beside(path: str) -> Noted | None:
 
 
 def prepare(db: sqlite3.Connection) -> None:
-    """Give a ledger a name if it has none, within the transaction that is open.
+    """Give a ledger a name if it has none, within the open transaction.
 
     Raises:
-        sqlite3.Error: It can't be written.
+        sqlite3.Error: The ledger can't be written.
     """
     for statement in _TABLES:
         db.execute(statement)
@@ -58,10 +58,10 @@ def prepare(db: sqlite3.Connection) -> None:
 
 
 def last_row(db: sqlite3.Connection) -> Noted:
-    """A ledger's name and the last row that was stored in it and not lost.
+    """Return a ledger's name and its last row.
 
     Raises:
-        sqlite3.Error: It can't be read.
+        sqlite3.Error: The ledger can't be read.
     """
     name, removed = db.execute("SELECT name, removed FROM ledger").fetchone()
     last = db.execute("SELECT max(rowid) FROM responses").fetchone()[0]
@@ -69,43 +69,42 @@ def last_row(db: sqlite3.Connection) -> Noted:
 
 
 def check(path: str, db: sqlite3.Connection) -> None:
-    """Refuse a ledger that once had more rows than it has.
+    """Refuse a ledger that once had more rows than now.
 
     Raises:
-        LedgerError: It has lost some.
+        LedgerError: It has lost rows.
         sqlite3.Error: It can't be read.
     """
-    # The note first: other processes go on writing, and the ledger is never behind the note.
+    # The note is read first: other processes may write meanwhile, and the ledger is never behind the note.
     noted = noted_beside(path)
     if noted is None or not _has_name(db):
         return
     there = last_row(db)
     if there.name == noted.name and there.row < noted.row:
         raise LedgerError(
-            f"The ledger {path} has lost up to {noted.row - there.row:,} stored answers, as its file "
-            f"{path}-wal was taken away, an older copy took its place, or the machine lost power: put the "
-            f"lost file back, or remove {path}{SUFFIX} to go on with what is there and pay for the lost "
-            "answers again."
+            f"The ledger {path} has lost up to {noted.row - there.row:,} stored answers, because its file "
+            f"{path}-wal was removed, an older copy replaced it, or the machine lost power: restore the lost "
+            f"file, or remove {path}{SUFFIX} to continue without the lost answers and pay for them again."
         )
 
 
 def _has_name(db: sqlite3.Connection) -> bool:
-    """Whether a ledger has a name; one that an earlier version made has none until it is written to."""
+    """Whether a ledger has a name. A ledger of an earlier version gets one when it is written to."""
     found = db.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'ledger'")
     return bool(found.fetchone()[0])
 
 
 class RowsFile:
-    """A ledger's rows file, open to be written; made when missing. Several processes may write to it.
+    """A ledger's rows file, open for writing; created when missing. Several processes may write to it.
 
-    The note is written after each commit and may be behind the ledger, never ahead of it.
+    The note is written after each commit. It may be behind the ledger, but never ahead of it.
 
     Args:
-        path: The ledger's own file.
-        noted: What it says at first.
+        path: The ledger's main file.
+        noted: The first content.
 
     Raises:
-        OSError: It can't be written.
+        OSError: The file can't be written.
     """
 
     def __init__(self, path: str, noted: Noted) -> None:
@@ -129,9 +128,9 @@ class RowsFile:
             self._write()
 
     def close(self) -> None:
-        """Let go of the file, which stays."""
+        """Close the file. It is not removed."""
         os.close(self._file)
 
     def _write(self) -> None:
-        # Always as long as before, so that one write replaces all of it.
+        # The text always has the same length, so that one write replaces all of it.
         os.pwrite(self._file, f"{self._name} {self._row:020d}\n".encode("ascii"), 0)

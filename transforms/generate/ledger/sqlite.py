@@ -1,4 +1,4 @@
-"""The ledger as one SQLite file: the default, with nothing to install and nothing to run."""
+"""The ledger in a SQLite file. It is the default, because it needs no installation and no server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from groundrows.transforms.generate.ledger.base import Entry, Leased, ModelSumma
 from groundrows.transforms.generate.ledger.packing import pack, pack_many, unpack
 from groundrows.transforms.generate.ledger.rows_file import RowsFile
 
-# "GRws": written into the file's header, so that somebody else's database is never taken for a ledger.
+# "GRws". It is in the file's header, so that another program's database is never taken for a ledger.
 APPLICATION_ID = 0x47527773
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 30.0
@@ -43,8 +43,8 @@ CREATE TABLE claims (
 ) WITHOUT ROWID;
 CREATE TABLE budgets (run_id TEXT PRIMARY KEY, reserved INTEGER NOT NULL) WITHOUT ROWID;
 """
-# Tables that came later. The format is the same: whoever does not know them does without, and what it stores
-# ends leases all the same.
+# Tables that later versions added. The format's version is unchanged: earlier versions ignore these tables,
+# and the trigger ends leases also when an earlier version stores a response.
 _LATER_TABLES = (
     "CREATE TABLE IF NOT EXISTS holders"
     " (holder TEXT PRIMARY KEY, run_id TEXT NOT NULL, alive_until REAL NOT NULL) WITHOUT ROWID",
@@ -53,40 +53,41 @@ _LATER_TABLES = (
     " BEGIN DELETE FROM leases WHERE key = NEW.key; END",
 )
 _COLUMNS = "key, question_id, turn_index, model_id, attempts, latency_ms, asked_at, answered_at, response"
-# Columns that came later. The format is the same: whoever does not know them leaves them out.
+# Columns that later versions added. The format's version is unchanged: earlier versions leave them out.
 _LATER = {"first_part_ms": "REAL", "unread_json": "BLOB"}
 _INSERT = f"INSERT OR REPLACE INTO responses ({_COLUMNS}, {', '.join(_LATER)}) VALUES "
 _MOST_PARAMETERS = 500
-# Rows that one statement inserts: SQLite's module lets go of the interpreter's lock for every statement, and
-# gets it back after up to a switch interval when another thread is busy.
+# The number of rows that one statement inserts. Each statement releases the interpreter's lock, and getting
+# it back takes up to a switch interval when another thread is busy. So fewer statements are faster.
 _ROWS_A_STATEMENT = 45
 
 
 class SqliteLedger:
-    """Responses in a SQLite file in WAL mode; several processes may share it.
+    """Responses in a SQLite file in WAL mode. Several processes may share it.
 
-    Commits are not followed by an fsync: a killed process loses nothing, a machine that loses power may
-    lose the last moments. A ledger that has lost entries, by that or with its `-wal` file, is refused when it
-    is opened (see `rows_file.py`).
+    Commits don't wait for the disk (no fsync). A killed process loses nothing, but a machine that loses power
+    may lose the latest entries. A ledger that has lost entries, in this way or with its `-wal` file, is
+    refused when it is opened (see `rows_file.py`).
 
-    A file that an earlier version made gets the columns that it lacks when it is opened to be written; that
-    version can still use it. Opened to be read alone, it stays as it is, and they read as null.
+    When a file of an earlier version is opened for writing, it gets the columns that it lacks; the earlier
+    version can still use it. When it is opened only for reading, it is not changed, and these columns are
+    null.
 
     Args:
-        path: The file; made when missing.
-        read_only: Open what is there to read it alone; nothing is made and the file stays as it is.
+        path: The file; created when missing.
+        read_only: Open an existing file only to read it. Nothing is created or changed.
 
     Raises:
-        LedgerError: The file is damaged, has lost entries, is no ledger, or can't be opened. It is left as it
-            was.
-        NoLedgerError: It is to be read and is not there.
+        LedgerError: The file is damaged, has lost entries, is not a ledger, or can't be opened. It is not
+            changed.
+        NoLedgerError: `read_only` is true and there is no file.
     """
 
     def __init__(self, path: str, read_only: bool = False) -> None:
         if read_only and not Path(path).exists():
             raise NoLedgerError(f"There is no ledger at {path}; check the path.")
         self._path = path
-        # One lock and one connection: SQLite would serialize its writers anyway.
+        # One lock and one connection are enough, because SQLite writes one transaction at a time anyway.
         self._lock = threading.Lock()
         self._rows_file: RowsFile | None = None
         self._unsettled = False
@@ -121,8 +122,8 @@ class SqliteLedger:
                 raise _error(
                     self._path,
                     error,
-                    f"The ledger {self._path} failed: {error}. What was answered so far is kept; free the "
-                    "disk or name another file with --ledger, and run the same command again.",
+                    f"The ledger {self._path} failed: {error}. The answers so far are kept; free space on "
+                    "the disk or name another file with --ledger, and run the same command again.",
                 ) from None
 
     def _select(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -175,7 +176,7 @@ class SqliteLedger:
             for entry, packed in zip(entries, pack_many([entry.response for entry in entries]), strict=True)
         ]
         if len(rows) <= _ROWS_A_STATEMENT:
-            # A statement by itself is a transaction.
+            # A single statement is a transaction of its own.
             with self._failing() as db:
                 self._note(_insert(db, _INSERT, rows))
         else:
@@ -190,15 +191,15 @@ class SqliteLedger:
             self._rows_file.note(row)
 
     def settle(self) -> None:
-        """See `Ledger.settle`: moves what was stored from the `-wal` file to the ledger's own."""
+        """See `Ledger.settle`. Moves stored entries from the `-wal` file to the main file."""
         with self._failing() as db:
             if self._unsettled:
                 self._unsettled = False
                 _checkpoint(db)
 
     def lease(self, holder: str, keys: Sequence[bytes], seconds: float) -> Leased:
-        """See `Ledger.lease`. The time is the machine's, which all users of a file share."""
-        # Answered ones are looked up beforehand: a resumed run finds most of them, and need not write.
+        """See `Ledger.lease`. Uses the machine's clock, which all users of a file share."""
+        # Answered turns are looked up first: a continued run finds most of them and need not write.
         stored = self.get_many(keys)
         wanted = [key for key in keys if key not in stored]
         if not wanted:
@@ -251,7 +252,7 @@ class SqliteLedger:
         """See `Ledger.claim`."""
         holders: dict[bytes, str] = {}
         keys = list(claims)
-        # All of it in one transaction, or a claim that was there might be released before it is read.
+        # One transaction, because another process could remove an existing claim before it is read.
         with self._transaction() as db:
             rows = [(run_id, key, origin) for key, origin in claims.items()]
             _insert(db, "INSERT OR IGNORE INTO claims VALUES ", rows)
@@ -292,7 +293,7 @@ class SqliteLedger:
             db.execute("UPDATE budgets SET reserved = max(0, reserved - ?) WHERE run_id = ?", [count, run_id])
 
     def count(self, name: str, units: int) -> int:
-        """See `Ledger.count`. Budgets of calls are counted in the same table, by the names of their runs."""
+        """See `Ledger.count`. The budgets of calls are in the same table, under their runs' IDs."""
         with self._transaction() as db:
             row = db.execute("SELECT reserved FROM budgets WHERE run_id = ?", [name]).fetchone()
             counted = max(0, (row[0] if row else 0) + units)
@@ -323,9 +324,10 @@ class SqliteLedger:
             last = int(rows[-1][-1])
 
     def rewrite(self, changed: Callable[[Entry], Entry | None]) -> int:
-        """See `Ledger.rewrite`. All entries change at once or none; the file keeps nothing of the old ones.
+        """See `Ledger.rewrite`. All entries change together. The file keeps no data of the old ones.
 
-        What is new is gathered in a table of its own first, so that others wait for the exchange alone.
+        The changed entries are first collected in a temporary table, so that other users wait only while
+        they are copied.
         """
         with self._failing() as db:
             db.execute("CREATE TEMP TABLE changed (key BLOB, answered_at INT, response BLOB, unread BLOB)")
@@ -345,8 +347,8 @@ class SqliteLedger:
                     " FROM changed AS new"
                     " WHERE responses.key = new.key AND responses.answered_at = new.answered_at"
                 )
-            # The old responses are in the log of changes, too, until it is taken into the file. Also after a
-            # kill in between, so whether or not anything was changed now.
+            # The `-wal` file also holds old responses until it is merged. This is done even when nothing
+            # changed now, because an earlier process may have been killed before its merge.
             with self._failing() as db:
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
@@ -373,11 +375,11 @@ class SqliteLedger:
 
 
 def _error(path: str, error: sqlite3.Error | OSError, says: str) -> LedgerError:
-    """What people are told of an error: that somebody else is at work, or else what `says` says."""
+    """Return an error that says that another program locks the ledger, or else has the text `says`."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LedgerError(
-            f"The ledger {path} is locked by another program, and was so for {BUSY_SECONDS:.0f} s: wait for "
-            "it or end it, and run the same command again."
+            f"The ledger {path} has been locked by another program for {BUSY_SECONDS:.0f} s: wait for it or "
+            "end it, and run the same command again."
         )
     return LedgerError(says)
 
@@ -407,7 +409,7 @@ def _open_to_read(path: str) -> sqlite3.Connection:
 def _open_to_write(path: str) -> sqlite3.Connection:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     if Path(path).exists():
-        # First through a connection that can't write, so that a file that is refused stays as it was.
+        # First a read-only connection, so that a file that is refused is not changed.
         with closing(_connect(path, "ro")) as db:
             if not _is_new(db):
                 rows_file.check(path, db)
@@ -427,7 +429,7 @@ def _open_to_write(path: str) -> sqlite3.Connection:
             for statement in _LATER_TABLES:
                 db.execute(statement)
             rows_file.prepare(db)
-            # What processes that were killed have left.
+            # Remove what killed processes have left.
             db.execute("DELETE FROM holders WHERE alive_until <= ?", [time.time()])
             db.execute("DELETE FROM leases WHERE holder NOT IN (SELECT holder FROM holders)")
     except BaseException:
@@ -443,7 +445,7 @@ def _open_rows_file(path: str, db: sqlite3.Connection) -> RowsFile:
 
 
 def _checkpoint(db: sqlite3.Connection) -> None:
-    """Move what was committed to the main file, as far as those who read it now allow."""
+    """Move committed entries to the main file, as far as current readers allow."""
     db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
@@ -457,7 +459,7 @@ def _columns_to_read(db: sqlite3.Connection) -> str:
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
-    """Switch to WAL mode. SQLite's own patience does not cover this when another process does it too."""
+    """Switch to WAL mode. Retries, as SQLite does not wait here for a process that does the same."""
     give_up = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -470,18 +472,18 @@ def _use_wal(db: sqlite3.Connection) -> None:
 
 
 def _is_new(db: sqlite3.Connection) -> bool:
-    """Whether nothing is in the file yet.
+    """Whether the file is empty.
 
     Raises:
-        sqlite3.Error: It holds something other than a ledger of this version.
+        sqlite3.Error: The file holds something other than a ledger of this version.
     """
-    # The tables first: a ledger that another process makes meanwhile has its mark together with them.
+    # The tables are read first: when another process creates the ledger now, it writes its mark with them.
     empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     mark = db.execute("PRAGMA application_id").fetchone()[0]
     if mark != APPLICATION_ID:
         if empty and mark == 0:
             return True
-        raise sqlite3.DatabaseError("it is a database of something else")
+        raise sqlite3.DatabaseError("it is a database of another program")
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != SCHEMA_VERSION:
         raise sqlite3.DatabaseError(f"its format is {version}, and this version reads {SCHEMA_VERSION}")
@@ -494,7 +496,7 @@ def _parts(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def _insert(db: sqlite3.Connection, insert: str, rows: Sequence[tuple[Any, ...]]) -> int:
-    """Insert rows; returns the number of the last one, 0 when there is none."""
+    """Insert rows; return the number of the last one, or 0 when there is none."""
     last = 0
     for start in range(0, len(rows), _ROWS_A_STATEMENT):
         part = rows[start : start + _ROWS_A_STATEMENT]
@@ -511,7 +513,7 @@ def _transaction_on(db: sqlite3.Connection) -> Iterator[None]:
         yield
         db.execute("COMMIT")
     except BaseException:
-        # SQLite may have ended it already, as it does when the disk is full.
+        # SQLite itself ends the transaction in some cases, as when the disk is full.
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise

@@ -1,4 +1,4 @@
-"""From `--ledger` to a ledger."""
+"""Opens the ledger that `--ledger` names."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from groundrows.transforms.generate.settings import REDIS
 
 
 def open_ledger(uri: str, read_only: bool = False) -> Ledger:
-    """Open what the URI names: `sqlite:///PATH`, `redis://HOST:PORT/DB` or `none`.
+    """Open a ledger.
 
     Args:
-        uri: The URI.
-        read_only: Open what is there to read it alone; nothing is made, and it stays as it is.
+        uri: `sqlite:///PATH`, `redis://HOST:PORT/DB` or `none`.
+        read_only: Open an existing ledger only to read it. Nothing is created or changed.
 
     Raises:
-        LedgerError: The URI is of no known kind, or what it names can't be used.
-        NoLedgerError: It is to be read and is not there.
+        LedgerError: The URI has none of these forms, or the ledger can't be used.
+        NoLedgerError: `read_only` is true and there is no ledger.
     """
     if uri == "none":
         return MemoryLedger()
@@ -29,4 +29,4 @@ def open_ledger(uri: str, read_only: bool = False) -> Ledger:
         from groundrows.transforms.generate.ledger.redis import RedisLedger
 
         return RedisLedger(uri, read_only=read_only)
-    raise LedgerError(f"--ledger={uri} is no ledger: use sqlite:///PATH, redis://HOST:PORT/DB or none.")
+    raise LedgerError(f"--ledger={uri} is not a ledger: use sqlite:///PATH, redis://HOST:PORT/DB or none.")

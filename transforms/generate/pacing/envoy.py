@@ -1,8 +1,8 @@
-"""Pacing by an Envoy rate limit service, through Beam's own client.
+"""A pacer that asks an Envoy rate limit service, through Beam's client.
 
-Beam's client blocks and sleeps, and polls the service for one permission at a time, so it has a thread of
-its own. What it allows is paced here once more: the rate limit service knows nothing of the refusals that
-come from the service we call.
+Beam's client blocks, sleeps, and asks for one permission at a time, so it runs in a thread of its own. This
+module also slows down after refusals of the service that is called, which the rate limit service does not
+know of.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from groundrows.transforms.generate.pacing.local import LocalPacer
 
 DEFAULT_DOMAIN = "groundrows"
 DEFAULT_DESCRIPTOR = {"quota": "grounded_generation"}
-# Beam's client has tried for most of a minute before it gives up; then we ask it again.
+# Beam's client tries for most of a minute before it gives up. It is asked again after this pause.
 PAUSE_SECONDS = 1.0
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class EnvoyPacer:
-    """Asks an Envoy rate limit service for every call, and paces what it allows.
+    """Asks an Envoy rate limit service before every call.
 
-    While the service is out of reach nothing is let out; calling resumes when it is back.
+    While the rate limit service is unreachable, no call starts. Calls continue when it is back.
 
     Args:
         uri: `envoy://HOST:PORT[/DOMAIN][?KEY=VALUE...]`; the query is the descriptor.
@@ -43,13 +43,13 @@ class EnvoyPacer:
     def __init__(self, uri: str, per_second: float) -> None:
         service, domain, descriptor = _parts(uri)
         self._local = LocalPacer(per_second)
-        # None asks the thread to end.
+        # None tells the thread to end.
         self._asked: queue.SimpleQueue[asyncio.Future[None] | None] = queue.SimpleQueue()
-        # Kept when whoever waits for it is cancelled: the next one takes it.
+        # When the waiting call is cancelled, the permission is kept for the next call.
         self._permission: asyncio.Future[None] | None = None
         allow = _allow_of(service, domain, descriptor)
         self._ended = threading.Event()
-        # A daemon, because nothing can wake it out of the client's sleep when the process ends.
+        # A daemon thread, because nothing can wake it while Beam's client sleeps.
         threading.Thread(
             target=_serve,
             args=(allow, service, self._asked, self._ended),
@@ -61,7 +61,7 @@ class EnvoyPacer:
         """See `Pacer.acquire`.
 
         Raises:
-            SetupError: What answers is no rate limit service.
+            SetupError: The server there is not a rate limit service.
         """
         if self._permission is None:
             self._permission = asyncio.get_running_loop().create_future()
@@ -91,7 +91,7 @@ class EnvoyPacer:
 
 
 def _parts(uri: str) -> tuple[str, str, dict[str, str]]:
-    """The service's address, the domain and the descriptor."""
+    """Return the service's address, the domain and the descriptor."""
     try:
         parts = urlsplit(uri)
         descriptor = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else DEFAULT_DESCRIPTOR
@@ -104,11 +104,11 @@ def _parts(uri: str) -> tuple[str, str, dict[str, str]]:
 
 
 def _allow_of(service: str, domain: str, descriptor: dict[str, str]) -> Callable[[], bool]:
-    """What asks for one call: blocks until it is allowed; False when the answer means nothing."""
-    # Only here: the rest of this folder must work without Beam.
+    """Return a function that blocks until a call is allowed. It returns False for an unusable answer."""
+    # Imported only here, because the rest of this folder must work without Beam.
     from apache_beam.io.components.rate_limiter import EnvoyRateLimiter
 
-    # Every wait for the pace would be a warning of its own.
+    # Without this filter, every wait for the limit would log a warning.
     logging.getLogger(EnvoyRateLimiter.__module__).addFilter(_is_no_wait)
     limiter = EnvoyRateLimiter(service, domain, [descriptor], namespace="groundrows")
     return lambda: bool(limiter.allow(1))
@@ -124,30 +124,30 @@ def _serve(
     asked: queue.SimpleQueue[asyncio.Future[None] | None],
     ended: threading.Event,
 ) -> None:
-    """Answer each future when its call is allowed: the thread."""
+    """Run the thread: set the result of each future when its call is allowed."""
     while (permission := asked.get()) is not None:
         error = _wait_until_allowed(allow, service, ended)
         try:
             permission.get_loop().call_soon_threadsafe(_settle, permission, error)
         except RuntimeError:
-            return  # The loop is closed: nobody waits any more.
+            return  # the loop is closed, so no call waits any more
 
 
 def _wait_until_allowed(allow: Callable[[], bool], service: str, ended: threading.Event) -> Exception | None:
-    """Ask until a call is allowed, or nobody waits any more.
+    """Ask until a call is allowed or the pacer is closed.
 
     Returns:
-        An error that asking again would not mend, for the waiter.
+        A permanent error for the waiting call, or None.
     """
     while not ended.is_set():
         try:
             if allow():
                 return None
-            _LOGGER.warning("The rate limit service %s gave an answer that means nothing.", service)
+            _LOGGER.warning("The rate limit service %s gave an unusable answer.", service)
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.UNIMPLEMENTED:
-                return SetupError(f"{service} is no Envoy rate limit service; correct --rate_limiter.")
-            _LOGGER.warning("The rate limit service %s is out of reach: calling waits.", service)
+                return SetupError(f"{service} is not an Envoy rate limit service; correct --rate_limiter.")
+            _LOGGER.warning("The rate limit service %s is unreachable: calling waits.", service)
         except Exception as error:
             return error
         ended.wait(PAUSE_SECONDS)

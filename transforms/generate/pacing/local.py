@@ -1,4 +1,4 @@
-"""Pacing inside one process: an exact, smooth schedule with no service to run."""
+"""A pacer within one process. It spaces calls evenly and needs no server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from groundrows.transforms.generate.pacing.adaptive import AdaptiveRate
 from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS
 
-# Over how many seconds the rate of leaving calls is measured, for when it has no limit yet.
+# The rate of calls without a limit is measured over this many seconds.
 SENDING_SECONDS = 5.0
 
 
@@ -20,10 +20,10 @@ class LocalPacer:
 
     Args:
         per_second: The highest rate, or `math.inf`.
-        clock: Seconds, monotonic.
-        sleep: Waits that many seconds.
-        start_late: Whether the first call waits one interval too. A share that moves between workers must:
-            its last owner may have sent a call this very moment.
+        clock: Returns seconds on a monotonic clock.
+        sleep: Waits the given number of seconds.
+        start_late: Whether the first call waits one interval, too. This is for a shard that may move between
+            workers: the worker before may have sent a call just now.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LocalPacer:
     async def acquire(self) -> None:
         """See `Pacer.acquire`."""
         while (wait := self._next - self._clock()) > 0:
-            # A refusal may move the schedule while we sleep, so look again afterwards.
+            # A refusal may change the schedule during the sleep, so the time is checked again afterwards.
             await self._sleep(wait)
         now = self._clock()
         self._note(now)
@@ -59,7 +59,7 @@ class LocalPacer:
         pause = self._rate.refused(now, sent_at, self._sending(now), retry_after)
         rate = self._rate.at(now)
         if rate < before:
-            # The place that is next was given out at the old rate.
+            # The next place in the schedule was computed with the old rate.
             pause = max(pause, 1 / rate)
         if pause:
             self._next = max(self._next, now + pause)
@@ -69,7 +69,7 @@ class LocalPacer:
         self._rate.answered(sent_at)
 
     async def close(self) -> None:
-        """Nothing is leased."""
+        """Do nothing: this pacer has nothing to give back."""
 
     def _note(self, now: float) -> None:
         self._sent.append(now)

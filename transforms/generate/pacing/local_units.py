@@ -1,4 +1,7 @@
-"""A limit in units inside one process: a bucket that is filled steadily, and may be overdrawn by a call."""
+"""Keeps a limit in units, such as tokens, within one process.
+
+It is a bucket that fills steadily. One call may take more units than the bucket has.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,17 @@ from collections.abc import Awaitable, Callable
 from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS, charged, units_per_second
 
 LOOK_AGAIN_SECONDS = 1.0
-"""A wait is cut into pieces of at most so long, since what calls turn out to have used may shorten it."""
+"""The longest single sleep. The wait may become shorter when calls used fewer units than expected."""
 
 
 class LocalUnits:
     """See `UnitPacer`.
 
     Args:
-        per_minute: The limit of all shares together.
-        shards: How many shares it is cut into, of which this is one.
-        clock: Seconds, monotonic.
-        sleep: Waits that many seconds.
+        per_minute: The limit of all shards together.
+        shards: The number of shards. This is the bucket of one of them.
+        clock: Returns seconds on a monotonic clock.
+        sleep: Waits the given number of seconds.
     """
 
     def __init__(
@@ -34,7 +37,7 @@ class LocalUnits:
         self._clock = clock
         self._sleep = sleep
         self._next = clock()
-        # A share that moves between workers may have been used by its last owner this very moment.
+        # A shard may move between workers, and the worker before may have used its bucket just now.
         self._starts_late = shards > 1
 
     async def acquire(self, units: int) -> None:
@@ -52,7 +55,7 @@ class LocalUnits:
         self._next += self._seconds(units) - self._seconds(expected)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no connections."""
 
     def _seconds(self, units: int) -> float:
         return charged(units, self._share) / self._per_second

@@ -1,4 +1,4 @@
-"""From `--rate_limiter` to a pacer."""
+"""Makes the pacer that `--rate_limiter` names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from groundrows.transforms.generate.settings import REDIS, CallSettings
 
 
 def open_pacer(settings: CallSettings) -> Pacer:
-    """The pacer of one shard of the run, as the settings name it."""
+    """Make the pacer of one shard of the run."""
     limit = settings.requests_per_minute
     if settings.rate_limiter.startswith(REDIS) and limit is not None:
         from groundrows.transforms.generate.pacing.redis import RedisPacer
 
-        # Checks have a quota of their own, so they have a schedule of their own.
+        # The service has a separate quota for checks, so their schedule is separate, too.
         quota = settings.location if settings.method == "generate" else f"{settings.location}/checks"
         return RedisPacer(settings.rate_limiter, quota, calls_per_second(limit))
     if settings.rate_limiter.startswith("envoy://"):
@@ -30,10 +30,10 @@ def open_pacer(settings: CallSettings) -> Pacer:
 
 
 def open_unit_pacer(settings: CallSettings) -> UnitPacer | None:
-    """The pacer in tokens of one shard of the run, as the settings name it; None for no such limit.
+    """Make the pacer in tokens of one shard of the run; None when there is no such limit.
 
     Raises:
-        SetupError: The rate limiter is no place to share such a limit.
+        SetupError: The rate limiter can't share a limit in tokens.
     """
     limit = settings.tokens_per_minute
     if limit is None:
@@ -43,5 +43,5 @@ def open_unit_pacer(settings: CallSettings) -> UnitPacer | None:
 
         return RedisUnits(settings.rate_limiter, f"{settings.service}/{settings.location}/tokens", limit)
     if settings.rate_limiter.startswith("envoy://"):
-        raise SetupError("--tokens_per_minute is not shared through envoy://…: give redis://HOST:PORT/DB.")
+        raise SetupError("--tokens_per_minute can't be shared by envoy://…: give redis://HOST:PORT/DB.")
     return LocalUnits(limit, settings.pacing_shards)

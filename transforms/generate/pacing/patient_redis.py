@@ -1,4 +1,4 @@
-"""A Redis server that is asked until it answers: while it is out of reach no call may leave."""
+"""A connection to Redis that repeats a request until the server answers. Meanwhile no call may start."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class PatientRedis:
         uri: `redis[s]://[USER:PASSWORD@]HOST:PORT/DB`.
 
     Attributes:
-        name: The server, for people.
-        client: The client. It asks once only: whoever asks for places must not get them twice.
+        name: The server's name for messages.
+        client: The client. It does not retry by itself, because a repeated request could get places in the
+            schedule twice.
 
     Raises:
-        SetupError: The URI can't be read.
+        SetupError: The URI is not valid.
     """
 
     def __init__(self, uri: str) -> None:
@@ -50,10 +51,10 @@ class PatientRedis:
         )
 
     async def patiently(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """Ask until there is an answer.
+        """Repeat a request until there is an answer.
 
         Raises:
-            SetupError: What answers is no Redis server, or does not let us in.
+            SetupError: The server is not a Redis server, or it refuses the user.
         """
         pause = 0.0
         while True:
@@ -65,14 +66,14 @@ class PatientRedis:
                         f"{self.name} can't pace the calls: {what_failed(error)}; correct --rate_limiter."
                     ) from None
                 if not pause:
-                    _LOGGER.warning("Calling pauses, as %s fails: %s.", self.name, what_failed(error))
+                    _LOGGER.warning("Calling pauses, because %s fails: %s.", self.name, what_failed(error))
                 pause = min(LONGEST_PAUSE_SECONDS, pause * 2 or FIRST_PAUSE_SECONDS)
                 await asyncio.sleep(pause)
             else:
                 if pause:
-                    _LOGGER.warning("Calling resumes, as %s is back.", self.name)
+                    _LOGGER.warning("Calling resumes: %s is back.", self.name)
                 return reply
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self.client.aclose()

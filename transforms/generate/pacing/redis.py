@@ -1,7 +1,8 @@
-"""Pacing by one schedule kept in Redis: exact for any number of processes, and all of the quota is used.
+"""A pacer whose schedule is in Redis. It is exact for any number of processes, which share the whole quota.
 
-A process leases a block of consecutive places in the schedule and uses each at its time. Redis alone counts
-the time and the rate; clients are told how far off a place is, so that their clocks don't matter.
+A process takes a block of consecutive places in the schedule, and starts one call at the time of each place.
+Only Redis computes times and the rate. It tells the processes how many seconds away a place is, so that their
+clocks need not agree.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS
 from groundrows.transforms.generate.pacing.local import SENDING_SECONDS
 from groundrows.transforms.generate.pacing.patient_redis import PatientRedis
 
-# No place further ahead than this is leased. It bounds what a killed process takes with it, for how long
-# the others go on at the old rate after one has been refused, and how late a lost schedule starts again.
+# Places are taken at most this many seconds ahead. So a killed process loses few places, the other processes
+# soon learn of a new rate after a refusal, and a lost schedule starts again soon.
 AHEAD_SECONDS = 0.5
-# How late the first place of a block may be when it is leased: half of what it may be when it is used, for
-# the reply takes its time.
+# How late the first place of a block may be when it is taken. It is half the time by which a call may be
+# late, because the reply also takes time.
 BEHIND_SECONDS = CATCH_UP_SECONDS / 2
 KEEP_SECONDS = 600
 
@@ -174,10 +175,10 @@ return reply
 
 @dataclass(slots=True)
 class _Block:
-    """Leased places, evenly spaced.
+    """A block of evenly spaced places in the schedule.
 
-    `begins` is the first one's time on our clock and `interval` is in seconds; `start` and `end` are the
-    block's ends in microseconds on the server's clock, by which it is given back.
+    `begins` is the time of the first place on our clock, and `interval` is in seconds. `start` and `end` are
+    the block's limits in microseconds on the server's clock; they are needed to give unused places back.
     """
 
     begins: float
@@ -189,7 +190,7 @@ class _Block:
 
     @property
     def due(self) -> float:
-        """When the next unused place is, on our clock."""
+        """The time of the next unused place on our clock."""
         return self.begins + self.used * self.interval
 
     @property
@@ -199,17 +200,17 @@ class _Block:
 
 
 class RedisPacer:
-    """Leases places in a schedule that every process of the quota shares.
+    """Takes places in a schedule that all processes with the same quota share.
 
-    While Redis is out of reach nothing is let out; calling resumes when it is back.
+    While Redis is unreachable, no call starts. Calls continue when it is back.
 
     Args:
         uri: `redis[s]://[USER:PASSWORD@]HOST:PORT/DB`.
-        quota_name: What the quota belongs to; pacers of one name on one server share one schedule.
+        quota_name: The name of the quota. Pacers with the same name and server share a schedule.
         per_second: The highest rate over all processes.
 
     Raises:
-        SetupError: The URI can't be read.
+        SetupError: The URI is not valid.
     """
 
     def __init__(self, uri: str, quota_name: str, per_second: float) -> None:
@@ -230,8 +231,8 @@ class RedisPacer:
         )
         self._ceiling = per_second
         self._block: _Block | None = None
-        # Doubles from block to block while blocks are used up, so that a process with little to do does
-        # not hold places that others could use.
+        # The size of the next block. It doubles while blocks are used up, so that a process with few calls
+        # does not take places that others could use.
         self._want = 1
         self._wants_block = False
         self._look_again = 0.0
@@ -244,7 +245,7 @@ class RedisPacer:
         """See `Pacer.acquire`.
 
         Raises:
-            SetupError: What answers is no Redis server, or does not let us in.
+            SetupError: The server is not a Redis server, or it refuses the user.
         """
         while True:
             if self._errand is not None:
@@ -255,7 +256,7 @@ class RedisPacer:
                 self._wants_block = True
                 self._run_errand()
             elif wait > 0:
-                # A refusal may take the block away while we sleep, so look again afterwards.
+                # A refusal may remove the block during the sleep, so this is checked again afterwards.
                 await asyncio.sleep(wait)
             else:
                 assert self._block is not None
@@ -263,7 +264,7 @@ class RedisPacer:
                 return
 
     def throttled(self, sent_at: float, retry_after: float | None) -> None:
-        """See `Pacer.throttled`. All processes judge by what all of them saw."""
+        """See `Pacer.throttled`. The rate is decided from the refusals of all processes."""
         self._latency = smoothed(self._latency, time.monotonic() - sent_at)
         self._refusals.append((sent_at, retry_after))
         self._run_errand()
@@ -274,7 +275,7 @@ class RedisPacer:
             self._answered_from = sent_at
 
     async def close(self) -> None:
-        """See `Pacer.close`; within a bounded time, and silently when Redis is out of reach."""
+        """See `Pacer.close`. Takes a bounded time, and ignores an unreachable server."""
         if self._errand is not None:
             self._errand.cancel()
             await asyncio.gather(self._errand, return_exceptions=True)
@@ -284,11 +285,11 @@ class RedisPacer:
             if block is not None and block.used < block.count:
                 await self._call("return", block.unused_from, block.end)
         except RedisError:
-            pass  # The places go unused, which harms nobody.
+            pass  # the places stay unused, which does no harm
         await self._server.close()
 
     def _wait(self) -> float | None:
-        """Seconds until the next place or the next look; None when a block is needed now."""
+        """Return the seconds until the next place or the next check; None when a block is needed now."""
         now = time.monotonic()
         block = self._block
         while block is not None and block.used < block.count:
@@ -299,7 +300,7 @@ class RedisPacer:
         self._block = None
         return self._look_again - now if self._look_again > now else None
 
-    # -- errands to the server: one at a time, in a task of their own, since whoever waits may be cancelled --
+    # -- requests to the server: one at a time, in a task of their own, as a waiting call may be cancelled --
 
     def _run_errand(self) -> None:
         if self._errand is None or self._errand.done():
@@ -322,7 +323,7 @@ class RedisPacer:
                 await self._lease()
 
     async def _report(self, refusals: list[tuple[float, float | None]]) -> None:
-        """Tell of refusals, and change the rate for all processes if they say so."""
+        """Report refusals, and change the rate for all processes when they show that it is too high."""
 
         async def refused() -> list[Any]:
             now = time.monotonic()
@@ -371,7 +372,7 @@ class RedisPacer:
         start, end, interval = int(rest[0]), int(rest[1]), float(rest[2]) / 1_000_000
         block = _Block(received + starts_in / 1_000_000, interval, granted, start, end)
         if received - asked > CATCH_UP_SECONDS:
-            # When the places were meant to be is no longer known well enough.
+            # After so long a delay, the times of the places are not known well enough.
             _LOGGER.warning("%s took %.2f s to answer: calling waits.", self._server.name, received - asked)
             await self._patiently(lambda: self._call("return", block.start, block.end))
             return
@@ -385,7 +386,7 @@ class RedisPacer:
 
 
 class _State:
-    """What the server holds, with its times turned into seconds before or after now."""
+    """The server's state, with times converted to seconds before or after now."""
 
     def __init__(self, fields: dict[str, str], now: int) -> None:
         self._fields = fields
@@ -402,7 +403,7 @@ class _State:
         return Counts(self._number(f"{prefix}sent"), self._number(f"{prefix}refused"))
 
     def learnt(self) -> Learnt:
-        """What was learnt so far."""
+        """Return what was learnt about the limit so far."""
         return Learnt(
             knee=self._number("knee", math.inf),
             kept=self._number("kept", 1.0),
@@ -416,13 +417,13 @@ class _State:
         )
 
     def evidence(self) -> Evidence:
-        """How the calls of all processes fared."""
+        """Return the results of the calls of all processes."""
         answered = self._number("answered") > 0
         return Evidence(self._counts(""), self._counts("low_"), self._counts("recent_"), answered)
 
 
 def _fields(learnt: Learnt) -> list[str | float]:
-    """What was learnt as the server keeps it; the time of the cut is the server's own."""
+    """Return what was learnt in the server's form. The server adds the time of the cut."""
     fields: dict[str, float] = {
         "knee": learnt.knee,
         "kept": learnt.kept,
@@ -445,6 +446,6 @@ def _micros(seconds: float) -> int:
 
 
 def _look_at_error(errand: asyncio.Task[None]) -> None:
-    # The next `acquire` meets the same error; asyncio need not report it as one that nobody looked at.
+    # The next `acquire` meets the same error. Reading it here keeps asyncio from logging it.
     if not errand.cancelled():
         errand.exception()

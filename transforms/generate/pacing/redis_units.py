@@ -1,8 +1,8 @@
-"""A limit in units that every process of the quota shares: one bucket, kept in Redis.
+"""Keeps a limit in units, such as tokens, that all processes with the same quota share: a bucket in Redis.
 
-A call books its units when it leaves, and what it used in the end is told afterwards. Redis alone counts the
-time and the units, so that the processes' clocks don't matter. Each booking is one request: calls that are
-limited by their tokens come by tens in a second and not by thousands.
+A call books its expected units when it starts. The units that it really used are reported afterwards. Only
+Redis counts time and units, so that the processes' clocks need not agree. Each booking is one request, which
+is fast enough: calls that are limited by tokens come tens per second, not thousands.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from groundrows.transforms.generate.pacing.base import CATCH_UP_SECONDS, charged
 from groundrows.transforms.generate.pacing.local_units import LOOK_AGAIN_SECONDS
 from groundrows.transforms.generate.pacing.patient_redis import PatientRedis
 
-# A call may book its place so long before its time comes, and so long after it.
+# A call may book this many seconds before its time, and as many after it.
 AHEAD_SECONDS = 0.5
 BEHIND_SECONDS = CATCH_UP_SECONDS / 2
 KEEP_SECONDS = 600
@@ -50,15 +50,15 @@ return {booked, math.ceil(start - now)}
 
 
 class RedisUnits:
-    """See `UnitPacer`. While Redis is out of reach nothing is let out; calling resumes when it is back.
+    """See `UnitPacer`. While Redis is unreachable, no call starts. Calls continue when it is back.
 
     Args:
         uri: `redis[s]://[USER:PASSWORD@]HOST:PORT/DB`.
-        quota_name: What the quota belongs to; pacers of one name on one server share one bucket.
+        quota_name: The name of the quota. Pacers with the same name and server share a bucket.
         per_minute: The limit over all processes.
 
     Raises:
-        SetupError: The URI can't be read.
+        SetupError: The URI is not valid.
     """
 
     def __init__(self, uri: str, quota_name: str, per_minute: float) -> None:
@@ -67,7 +67,7 @@ class RedisUnits:
         self._key = f"groundrows:pace:{quota_name}"
         self._per_minute = per_minute
         self._per_second = units_per_second(per_minute)
-        # Corrections that the server does not know yet, in microseconds of the bucket's time.
+        # Corrections that are not reported to the server yet, in microseconds of the bucket's time.
         self._untold = 0
         self._telling: asyncio.Task[None] | None = None
 
@@ -75,14 +75,14 @@ class RedisUnits:
         """See `UnitPacer.acquire`.
 
         Raises:
-            SetupError: What answers is no Redis server, or does not let us in.
+            SetupError: The server is not a Redis server, or it refuses the user.
         """
         while True:
             booked, wait = await self._server.patiently(lambda: self._ask(max(1, self._micros(units))))
             if booked:
                 await asyncio.sleep(max(0.0, wait))
                 return
-            # Not all of the wait, since it may become shorter; until shortly before the time comes.
+            # Sleep only until shortly before the time, because the wait may become shorter.
             await asyncio.sleep(min(LOOK_AGAIN_SECONDS, wait - AHEAD_SECONDS / 2))
 
     def used(self, expected: int, units: int) -> None:
@@ -92,7 +92,7 @@ class RedisUnits:
             self._telling = asyncio.get_running_loop().create_task(self._tell())
 
     async def close(self) -> None:
-        """See `UnitPacer.close`; within a bounded time, and silently when Redis is out of reach."""
+        """See `UnitPacer.close`. Takes a bounded time, and ignores an unreachable server."""
         if self._telling is not None:
             self._telling.cancel()
             await asyncio.gather(self._telling, return_exceptions=True)
@@ -111,7 +111,7 @@ class RedisUnits:
             self._telling = None
 
     async def _ask(self, book: int) -> tuple[bool, float]:
-        """Book, and tell what is untold; returns whether it is booked, and the seconds until its time."""
+        """Book units and report corrections; return whether they are booked, and the seconds to wait."""
         asked = time.monotonic()
         told, self._untold = self._untold, 0
         settings = [round(seconds * 1e6) for seconds in (AHEAD_SECONDS, BEHIND_SECONDS, KEEP_SECONDS)]
@@ -120,7 +120,7 @@ class RedisUnits:
         except BaseException:
             self._untold += told  # it may be told twice then, or not at all, for want of an answer
             raise
-        # The server looked at its clock some time between the two.
+        # The server read its clock at an unknown time between request and reply; the middle is assumed.
         return bool(booked), wait / 1e6 - (time.monotonic() - asked) / 2
 
     def _micros(self, units: int) -> int:

@@ -1,1 +1,1 @@
-"""The Grounded Generation API as a backend."""
+"""The clients of the Grounded Generation API."""

@@ -1,4 +1,4 @@
-"""Whom the calls of an engine are addressed to: part of a request, of its path and of its routing header."""
+"""The resource that requests are addressed to. It is part of a request, its path and its routing header."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIELDS: dict[Method, str] = {"generate": "location", "check": "grounding_config
 
 
 def address_of(settings: CallSettings) -> tuple[str, str]:
-    """The request's field that holds the resource it is addressed to, and that resource's name."""
+    """Return the request's field for the resource that it is addressed to, and the resource's name."""
     method, version = settings.method, settings.api_version
     field = _FIELDS[method]
     addressed = request_class(version, method).FromString(

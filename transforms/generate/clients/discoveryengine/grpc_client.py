@@ -1,8 +1,8 @@
-"""The service over gRPC, by a raw stub.
+"""Calls the service over gRPC, without the generated client.
 
-The generated client is not used for calls: it sets no deadline, sends proto-plus messages that cost a third
-of the CPU, and would decode before we can tell a broken response from a broken server. What it adds on the
-wire, the routing header, is added here; the streaming method lacks it even there.
+The generated client sets no deadline, and its proto-plus messages take a third of the CPU time. It also
+decodes the response itself, so that a broken response looks like a broken server. This module adds the
+routing header as the generated client does, and also adds it to the streaming method, which lacks it there.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from groundrows.transforms.generate.clients.status import (
 )
 from groundrows.transforms.generate.settings import CallSettings
 
-# The pings find dead connections: without them every call on one would wait for its own deadline. Nothing is
-# taken compressed (the lowest bit alone means that), since some versions of gRPC compare a message with its
-# limit only once all of it is unpacked.
+# Pings detect dead connections; without them, every call on one would wait for its deadline. Compressed
+# responses are refused (1 has only the bit for uncompressed), because some versions of gRPC check the size
+# limit only after decompression.
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.compression_enabled_algorithms_bitset", 1),
     ("grpc.max_send_message_length", -1),
@@ -44,7 +44,7 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 
 
 _COMPRESSED = re.compile("Compression algorithm '[a-z]+' is disabled")
-# What a part of a stream takes in memory beside its bytes: an endless stream of empty parts has an end, too.
+# The memory that a part of a stream takes besides its bytes. It also limits a stream of empty parts.
 _PART_BYTES = 128
 
 
@@ -61,11 +61,11 @@ class GrpcClient:
         self._response = response_class(settings.api_version, settings.method)
         self._streamed = settings.stream_answers and settings.method == "generate"
         service = f"/google.cloud.discoveryengine.{settings.api_version}.GroundedGenerationService"
-        # No (de)serializers: requests are bytes already, and a response is decoded where a failure to do
-        # so can be named.
+        # No (de)serializers: requests are bytes already, and responses are decoded below, where a failure can
+        # be reported.
         if self._streamed:
-            # The method takes a stream of requests, of which we send one: on the wire that is the same as
-            # a method of one request, and it costs no task that feeds the stream.
+            # The method takes a stream of requests, and we send one. On the wire this is the same as a method
+            # with one request, and it needs no task that feeds the stream.
             self._call: Any = self._channel.unary_stream(f"{service}/StreamGenerateGroundedContent")
         else:
             name = "GenerateGroundedContent" if settings.method == "generate" else "CheckGrounding"
@@ -108,7 +108,7 @@ class GrpcClient:
 
     def _error(self, error: grpc.aio.AioRpcError, deadline: float) -> CallError:
         details = error.details() or ""
-        # gRPC's words for what it found on this side of the call; the same codes come from the service.
+        # gRPC uses the same codes for errors that it finds on this side, so its messages are compared.
         if "CLIENT: Received message larger than max" in details:
             return too_large(self._most)
         if _COMPRESSED.search(details):
@@ -146,7 +146,7 @@ def _open_channel(settings: CallSettings) -> grpc.aio.Channel:
 def call_error(
     code: str, details: str, trailing: Iterable[tuple[str, str | bytes]], deadline: float
 ) -> CallError:
-    """Turn gRPC's account of a failed call into ours.
+    """Turn gRPC's error of a failed call into a `CallError`.
 
     Args:
         code: The status code's name.

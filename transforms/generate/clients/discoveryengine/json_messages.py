@@ -1,4 +1,4 @@
-"""The service's JSON into messages, and what of it no message can hold."""
+"""Turns the service's JSON into messages, and reports whether a message can hold all of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ def read_message(fields: object, message: type[Pb]) -> tuple[Pb, bool]:
     """Turn a message's JSON form into the message.
 
     Args:
-        fields: What the JSON was read into.
+        fields: The parsed JSON.
         message: The message's class.
 
     Returns:
-        The message, and whether it holds all that came: a field, or the name of an enum's value, that this
-        version does not know has no place in it. A number of an unknown value has.
+        The message, and whether it holds everything in the JSON. It can't hold unknown fields and unknown
+        names of enum values. It can hold unknown numbers of enum values.
 
     Raises:
-        NotReadableError: It is no such message.
+        NotReadableError: The JSON is not such a message.
     """
     if not isinstance(fields, dict):
         raise NotReadableError
@@ -36,5 +36,5 @@ def read_message(fields: object, message: type[Pb]) -> tuple[Pb, bool]:
         raise NotReadableError from None
 
 
-# What the parser lets through when a value is of the wrong kind, or a text can't be encoded.
+# The exceptions that the parser raises for values of a wrong type, or for text that can't be encoded.
 _ODD_VALUES = (ValueError, TypeError, AttributeError, RecursionError)

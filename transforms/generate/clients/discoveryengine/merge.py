@@ -1,4 +1,4 @@
-"""A streamed response as one message, as if it had come in one."""
+"""Merges the parts of a streamed response into one message."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from groundrows.schemas.discoveryengine.messages import Pb
 
 
 def merge(parts: Iterable[Pb], message: type[Pb]) -> Pb:
-    """Put the parts of a stream together.
+    """Merge the parts of a stream.
 
-    A candidate's parts are told by its index. Its texts become one; lists are joined in the order in which
-    they came, duplicates included, since a claim cites chunks by their place in the whole list; of a field
-    that holds one value the last that was sent is kept. Fields unknown to this version are kept as well.
+    Parts of the same candidate have the same index. Their texts become one text. Lists are joined in the
+    order of arrival, with duplicates, because a claim cites chunks by their index in the whole list. For a
+    field with a single value, the last value is used. Fields that this version does not know are kept.
 
     Args:
-        parts: `GenerateGroundedContentResponse` messages in the order of arrival; they are left as they are.
-        message: Their class; without any part the response is an empty one.
+        parts: `GenerateGroundedContentResponse` messages in the order of arrival. They are not changed.
+        message: The class of these messages. Without parts, the response is an empty message.
 
     Returns:
-        The response, its candidates in the order of their indices.
+        The response, with its candidates ordered by index.
     """
     whole = message()
     candidates: dict[tuple[int, int], Pb] = {}
     for part in parts:
-        # A message that gives several candidates the same index means several all the same.
+        # When one message has several candidates with the same index, they are different candidates.
         seen: dict[int, int] = {}
         for candidate in part.candidates:
             index = candidate.index
@@ -53,7 +53,7 @@ def _index_of(candidate: Pb) -> int:
 
 
 def _join_texts(content: Pb) -> None:
-    """Make one part of each run of parts that hold a text and nothing else."""
+    """Join neighbouring parts that hold only text."""
     joined = type(content)()
     for is_text, run in groupby(content.parts, _is_text):
         if is_text:

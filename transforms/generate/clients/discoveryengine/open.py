@@ -1,4 +1,4 @@
-"""From the settings to a client of the Grounded Generation API."""
+"""Makes a client of the Grounded Generation API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from groundrows.transforms.generate.settings import CallSettings
 
 
 def open_client(settings: CallSettings) -> Client:
-    """The client of the transport that the settings name. Called on the loop that the client is used from.
+    """Make a client for the settings' transport. Call it on the event loop that will use the client.
 
     Raises:
         SetupError: There are no credentials, or the transport does not have the version.
@@ -18,7 +18,7 @@ def open_client(settings: CallSettings) -> Client:
 
         return RestClient(settings)
     if settings.api_version == "v1alpha":
-        raise SetupError("v1alpha is spoken over REST only: give --transport=rest.")
+        raise SetupError("v1alpha works over REST only: give --transport=rest.")
     from groundrows.transforms.generate.clients.discoveryengine.grpc_client import GrpcClient
 
     return GrpcClient(settings)

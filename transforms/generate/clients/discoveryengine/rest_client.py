@@ -1,4 +1,4 @@
-"""The service over REST: what gRPC carries, as JSON over HTTP/1.1."""
+"""Calls the service over REST, with JSON over HTTP/1.1."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from groundrows.transforms.generate.settings import CallSettings
 
 
 class RestClient:
-    """`generateGroundedContent`, streamed or not, or `check`, of v1, v1beta or v1alpha. Made on its loop.
+    """Calls `generateGroundedContent` (streamed or not) or `check`, in v1, v1beta or v1alpha.
+
+    It must be created on the event loop that will use it.
 
     Raises:
         SetupError: There are no credentials.
@@ -52,12 +54,12 @@ class RestClient:
 
     def _body(self, call: Call) -> bytes:
         message = self._request.FromString(call.request)
-        message.ClearField(self._address_field)  # it is in the path
+        message.ClearField(self._address_field)  # the path has it
         body = compact_json(json_format.MessageToDict(message))
         if call.user_context is not None:
-            # Of which no message has a field.
+            # The message has no field for it.
             body = f'{body[:-1]}{"," if len(body) > 2 else ""}"userContext":{call.user_context}}}'
-        # Streaming goes both ways: requests come as a list, too.
+        # The streaming method takes a list of requests, too.
         return f"[{body}]".encode() if self._streamed else body.encode()
 
     def _reply(self, body: bytes, first_part_ms: float | None, deadline: float) -> Reply:

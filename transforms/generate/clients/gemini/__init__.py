@@ -1,1 +1,1 @@
-"""The ways to Gemini: REST, on the Agent Platform and the Developer API."""
+"""The client of Gemini over REST, for the Agent Platform and the Developer API."""

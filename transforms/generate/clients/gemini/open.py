@@ -1,4 +1,4 @@
-"""From the settings to a client of Gemini."""
+"""Makes a client of Gemini."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from groundrows.transforms.generate.settings import CallSettings
 
 
 def open_client(settings: CallSettings) -> Client:
-    """The REST client. Called on the loop that the client is used from.
+    """Make a REST client. Call it on the event loop that will use the client.
 
     Raises:
-        SetupError: There are no credentials, or the settings ask for what Gemini does not have.
+        SetupError: There are no credentials, or Gemini does not have the method or the transport.
     """
     if settings.method != "generate":
-        raise SetupError("Gemini has no method that checks answers: check with the service discoveryengine.")
+        raise SetupError("Gemini has no method that checks answers: use the service discoveryengine.")
     if settings.transport != "rest":
         raise SetupError("Gemini is called over REST only: give --transport=rest.")
     return RestClient(settings)

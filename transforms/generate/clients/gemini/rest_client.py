@@ -1,4 +1,4 @@
-"""Gemini over REST: the body goes out as it was built, and the response is kept as it comes."""
+"""Calls Gemini over REST. Requests and responses are JSON and are not converted to other messages."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ from groundrows.transforms.generate.settings import CallSettings
 
 
 class RestClient:
-    """`generateContent`, streamed or not, of the Agent Platform or the Developer API. Made on its loop.
+    """Calls `generateContent` (streamed or not) of the Agent Platform or the Developer API.
+
+    It must be created on the event loop that will use it.
 
     Raises:
-        SetupError: There are no credentials, or location and version belong to different places.
+        SetupError: There are no credentials, or location and version belong to different platforms.
     """
 
     def __init__(self, settings: CallSettings) -> None:
         if is_agent_platform(settings.api_version) != bool(settings.location):
             raise SetupError(
-                f"{settings.api_version} is asked {'without' if settings.location else 'with'} a location: "
-                "leave --api_version out, or give the other kind of --location."
+                f"{settings.api_version} is called {'without' if settings.location else 'with'} a location: "
+                f"leave out --api_version, or {'leave out' if settings.location else 'give'} --location."
             )
         scheme = "https" if settings.secure else "http"
         self._server = f"{scheme}://{settings.endpoint}/{settings.api_version}"
@@ -55,13 +57,13 @@ class RestClient:
         return Reply(response, first_part_ms, spent=spent)
 
     def _check(self, response: bytes, deadline: float) -> Spent | None:
-        """See that a response decodes, tells of no error, and answers something or says why it does not.
+        """Check that a response can be decoded, contains no error, and has an answer or says why not.
 
         Returns:
-            What it took, if it says so.
+            The tokens and searches that it used, if it reports them.
 
         Raises:
-            CallError: It does not. What is refused for good is no error: the answer is that there is none.
+            CallError: The check fails. A final refusal to answer is not an error: it is the answer.
         """
         read = read_reply(response, deadline, is_array=self._streamed)
         if isinstance(read, list) != self._streamed:
@@ -75,7 +77,7 @@ class RestClient:
         return spent
 
     def _without_key(self, error: CallError) -> CallError:
-        """The error, whose words are the service's own and end in rows, without the key."""
+        """Return the error without the key. Its message comes from the service and is written to rows."""
         key = self._auth.key if isinstance(self._auth, ApiKey) else None
         if key is not None and key in error.message:
             said = error.message.replace(key, "…")
