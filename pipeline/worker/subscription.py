@@ -148,8 +148,13 @@ class Subscription:
         done: list[str] = []
         for part in _parts(ack_ids):
             try:
+                # The client's own retries would go on for a minute, and who keeps messages tries again.
                 self._client.modify_ack_deadline(
-                    subscription=self.name, ack_ids=part, ack_deadline_seconds=seconds, timeout=PULL_SECONDS
+                    subscription=self.name,
+                    ack_ids=part,
+                    ack_deadline_seconds=seconds,
+                    timeout=PULL_SECONDS,
+                    retry=Retry(initial=0.2, maximum=2.0, timeout=PULL_SECONDS),
                 )
                 done += part
             except (exceptions.GoogleAPICallError, exceptions.RetryError) as error:

@@ -127,3 +127,38 @@ def test_the_parts_of_a_grpc_stream_are_bounded_together(part: bytes) -> None:
     code, retryable, grown = ask_in_a_process(answering_grpc(messages), "grpc", "stream")
     assert (code, retryable) == (RESPONSE_TOO_LARGE, False)
     assert grown < 8 * LIMIT
+
+
+def tiny_candidates(size: int) -> bytes:
+    """A message of so many bytes that consists of nothing but empty messages, or nearly empty ones."""
+    empty, nearly = b"\x0a\x00", b"\x0a\x02\x08\x01"
+    return (empty + nearly) * (size // 6)
+
+
+@pytest.mark.parametrize("way", ["generate", "stream"])
+def test_tiny_messages_over_grpc_are_counted_before_they_are_decoded(way: str) -> None:
+    """Decoded they would take some forty times their bytes."""
+    parts = 1 if way == "generate" else 8
+    messages = [framed(tiny_candidates(LIMIT // 2 // parts))] * parts
+    code, retryable, grown = ask_in_a_process(answering_grpc(messages), "grpc", way)
+    assert (code, retryable) == (RESPONSE_TOO_LARGE, False)
+    assert grown < 6 * LIMIT
+
+
+@asynccontextmanager
+async def tiny_objects_over_http() -> AsyncIterator[str]:
+    async def handler(request: web.Request) -> web.Response:
+        count = LIMIT // 4
+        return web.Response(
+            body=b'[{"candidates":[' + b"{}," * count + b"{}]}]", content_type="application/json"
+        )
+
+    async with serving(handler) as address:
+        yield address
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_tiny_objects_over_rest_are_counted_before_they_are_decoded(way: str) -> None:
+    code, retryable, grown = ask_in_a_process(tiny_objects_over_http(), "rest", way)
+    assert (code, retryable) == (RESPONSE_TOO_LARGE, False)
+    assert grown < 8 * LIMIT

@@ -20,7 +20,8 @@ from groundrows.schemas.errors import CallError
 from groundrows.transforms.generate.clients.bounded_body import ACCEPTED_ENCODING, BoundedBody
 from groundrows.transforms.generate.clients.first_element import FirstElement
 from groundrows.transforms.generate.clients.http_errors import http_error
-from groundrows.transforms.generate.clients.status import status_error
+from groundrows.transforms.generate.clients.pieces import json_has_more, most_pieces
+from groundrows.transforms.generate.clients.status import status_error, too_many_pieces
 from groundrows.transforms.generate.settings import MEGABYTE, CallSettings
 
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -131,7 +132,10 @@ class HttpPost:
                 unpacked = received.feed(piece)
                 if first is not None and first_ms is None and first.feed(unpacked):
                     first_ms = (time.monotonic() - started) * 1000
-            return received.whole(), first_ms
+            whole = received.whole()
+            if json_has_more(whole, most_pieces(self._most)):
+                raise too_many_pieces(self._most)
+            return whole, first_ms
 
     async def close(self) -> None:
         """Close the connections."""

@@ -6,6 +6,7 @@ import grpc
 
 from groundrows.schemas.codes import MESSAGE_TOO_LARGE, RESPONSE_TOO_LARGE, UNDECODABLE_RESPONSE
 from groundrows.schemas.errors import CallError
+from groundrows.transforms.generate.clients.pieces import most_pieces
 from groundrows.transforms.generate.settings import MEGABYTE
 
 CODES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
@@ -47,4 +48,13 @@ def too_large(most: int) -> CallError:
     """Return the error of a call whose response has more than `most` bytes."""
     return CallError(
         RESPONSE_TOO_LARGE, f"the response is larger than {most / MEGABYTE:g} MB: raise --max_response_mb"
+    )
+
+
+def too_many_pieces(most: int) -> CallError:
+    """The error of a call whose response has more pieces than one of `most` bytes may have."""
+    return CallError(
+        RESPONSE_TOO_LARGE,
+        f"the response consists of more than {most_pieces(most):,} parts, which take memory beside their "
+        "bytes: raise --max_response_mb",
     )

@@ -24,10 +24,12 @@ from groundrows.transforms.generate.clients.base import Call, Reply
 from groundrows.transforms.generate.clients.credentials import SCOPES, no_credentials
 from groundrows.transforms.generate.clients.discoveryengine.address import address_of
 from groundrows.transforms.generate.clients.discoveryengine.merge import merge
+from groundrows.transforms.generate.clients.pieces import Pieces, most_pieces
 from groundrows.transforms.generate.clients.status import (
     no_message,
     status_error,
     too_large,
+    too_many_pieces,
     undecodable,
 )
 from groundrows.transforms.generate.settings import CallSettings
@@ -85,13 +87,14 @@ class GrpcClient:
             raise CallError("UNAVAILABLE", f"the channel is closed: {error}") from None
         if response is None:
             raise CallError("INTERNAL", "the server says OK and sends no response")
-        self._decode(response)
+        self._decode(response, Pieces(most_pieces(self._most)))
         return Reply(response)
 
     async def _ask_for_stream(self, request: bytes, deadline: float) -> Reply:
         started = time.monotonic()
         first_part_ms: float | None = None
         parts: list[Pb] = []
+        pieces = Pieces(most_pieces(self._most))
         received = 0
         stream = self._call(request, timeout=deadline, metadata=self._metadata)
         try:
@@ -101,7 +104,7 @@ class GrpcClient:
                 received += len(part) + _PART_BYTES
                 if received > self._most:
                     raise too_large(self._most)
-                parts.append(self._decode(part))
+                parts.append(self._decode(part, pieces))
         finally:
             stream.cancel()  # does nothing when it has ended by itself
         return Reply(merge(parts, self._response).SerializeToString(deterministic=True), first_part_ms)
@@ -115,7 +118,9 @@ class GrpcClient:
             return undecodable("the response is compressed, which was not asked for")
         return call_error(error.code().name, details, tuple(error.trailing_metadata() or ()), deadline)
 
-    def _decode(self, data: bytes) -> Pb:
+    def _decode(self, data: bytes, pieces: Pieces) -> Pb:
+        if pieces.are_too_many(data, self._response.DESCRIPTOR):
+            raise too_many_pieces(self._most)
         try:
             return self._response.FromString(data)
         except DecodeError:
