@@ -67,12 +67,13 @@ def defaults(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its directory, its `run.json`, its wall time and its peak memory in KiB."""
+    """A finished run: its directory, its `run.json`, its wall time, its peak memory in KiB and its CPU time."""
 
     output: Path
     summary: dict[str, Any]
     seconds: float
     peak_kib: int
+    cpu_seconds: float
 
 
 ASKING = {
@@ -115,7 +116,8 @@ def run_pipeline(
     if child.returncode:
         raise SystemExit(f"a measured run ended with {child.returncode}")
     summary = json.loads((output / "run.json").read_text(encoding="utf-8"))
-    return Run(output, summary, time.monotonic() - started, usage.ru_maxrss)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Run(output, summary, time.monotonic() - started, usage.ru_maxrss, cpu)
 
 
 def answers(output: Path) -> list[dict[str, Any]]:
