@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, Protocol
@@ -118,6 +118,11 @@ class Refusal:
     message: str
     details: bytes
     retry_seconds: int | None = None
+
+
+def last_of(turns: Sequence[str]) -> tuple[str, int]:
+    """What the call log shows of a conversation: the last user turn, and how many there are."""
+    return (turns[-1] if turns else "", len(turns))
 
 
 def refuse(code: str, message: str, *details: object) -> Refusal:

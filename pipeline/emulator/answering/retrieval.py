@@ -11,6 +11,8 @@ from rank_bm25 import BM25Plus
 
 from groundrows.pipeline.emulator.answering.text import words
 
+# Sentences that an answer is made of, at most.
+MAX_HITS = 12
 # Earlier turns only say what "it" in the last one means: all of them together weigh half of it.
 EARLIER_WEIGHT = 0.5
 # A sentence that covers less of the question than this answers another question.
@@ -69,6 +71,12 @@ class Hit:
     sentence: str
     passage: Passage
     relevance: float
+
+
+def of_first_documents(hits: Sequence[Hit], most: int) -> list[Hit]:
+    """The hits in the first so many documents."""
+    documents = list(dict.fromkeys(hit.passage.uri for hit in hits))[:most]
+    return [hit for hit in hits if hit.passage.uri in documents]
 
 
 def to_query(turns: Sequence[str]) -> Query:

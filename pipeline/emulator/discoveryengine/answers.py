@@ -14,12 +14,19 @@ from groundrows.pipeline.emulator.answering.extractive import (
     Cited,
     answers_from,
 )
-from groundrows.pipeline.emulator.answering.retrieval import Hit, Passage, Query, SentenceIndex, to_query
+from groundrows.pipeline.emulator.answering.retrieval import (
+    MAX_HITS,
+    Hit,
+    Passage,
+    Query,
+    SentenceIndex,
+    of_first_documents,
+    to_query,
+)
 from groundrows.pipeline.emulator.answering.text import sentences
 from groundrows.pipeline.emulator.answering.websearch import phishing_confidence, prediction, suggestions_for
 from groundrows.pipeline.emulator.discoveryengine.messages import FactChunk, Response, Retrieved, user_turns
 
-MAX_HITS = 12
 DEFAULT_THRESHOLD = 0.7
 DEFAULT_RESULTS = 10
 
@@ -85,8 +92,7 @@ class Extractive:
         hits = self._corpus.rank(query, MAX_HITS)
         if kind == "search_source":
             wanted = source.search_source.max_result_count or DEFAULT_RESULTS
-            results = list(dict.fromkeys(hit.passage.uri for hit in hits))[:wanted]
-            return [hit for hit in hits if hit.passage.uri in results]
+            return of_first_documents(hits, wanted)
         return [hit for hit in hits if may_show(getattr(source, kind), hit.passage.domain)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groundrows.pipeline.emulator.calls import Violation
+from groundrows.pipeline.emulator.calls import Violation, last_of
 from groundrows.pipeline.emulator.discoveryengine.broken import break_check, break_parts, break_response
 from groundrows.pipeline.emulator.discoveryengine.canned import canned_answer, canned_check, canned_stream
 from groundrows.pipeline.emulator.discoveryengine.grounding_check import check
@@ -34,8 +34,7 @@ class DiscoveryEngine:
         """The last user turn and the number of user turns; for a check, the answer to check and 0."""
         if origin.is_check:
             return request.answer_candidate, 0
-        turns = user_turns(request)
-        return turns[-1] if turns else "", len(turns)
+        return last_of(user_turns(request))
 
     def violations(self, origin: Origin, request: Any, routing: str | None) -> list[Violation]:
         """Everything wrong with a request."""

@@ -14,12 +14,19 @@ from groundrows.pipeline.emulator.answering.extractive import (
     Cited,
     answers_from,
 )
-from groundrows.pipeline.emulator.answering.retrieval import Hit, Passage, SentenceIndex, to_query
+from groundrows.pipeline.emulator.answering.retrieval import (
+    MAX_HITS,
+    Hit,
+    Passage,
+    SentenceIndex,
+    of_first_documents,
+    to_query,
+)
 from groundrows.pipeline.emulator.answering.text import count_tokens, sentences
 from groundrows.pipeline.emulator.answering.websearch import suggestions_for
 from groundrows.pipeline.emulator.gemini.calls import Origin, given_facts, user_turns
+from groundrows.pipeline.emulator.gemini.validation import MAX_RESULTS
 
-MAX_HITS = 12
 REDIRECT = "https://vertexaisearch.cloud.google.com/grounding-api-redirect/"
 _FACTS = -1
 """The number of the source that the prompt's own facts are, beside those of the tools."""
@@ -82,9 +89,7 @@ class Extractive:
 
     def _retrieved(self, said: dict[str, Any], query: Any) -> list[Hit]:
         hits = self._corpus.rank(query, MAX_HITS)
-        wanted = said.get("vertexAiSearch", {}).get("maxResults", 10)
-        results = list(dict.fromkeys(hit.passage.uri for hit in hits))[:wanted]
-        return [hit for hit in hits if hit.passage.uri in results]
+        return of_first_documents(hits, said.get("vertexAiSearch", {}).get("maxResults", MAX_RESULTS))
 
 
 THOUGHT = "I look for what the sources say about this."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groundrows.pipeline.emulator.calls import Violation
+from groundrows.pipeline.emulator.calls import Violation, last_of
 from groundrows.pipeline.emulator.gemini.broken import broken, json_bytes
 from groundrows.pipeline.emulator.gemini.calls import Origin, user_turns
 from groundrows.pipeline.emulator.gemini.canned import canned_answer, canned_response, canned_stream
@@ -31,8 +31,7 @@ class Gemini:
 
     def asked(self, origin: Origin, request: Any) -> tuple[str, int]:
         """The last user turn and the number of user turns."""
-        turns = user_turns(request)
-        return turns[-1] if turns else "", len(turns)
+        return last_of(user_turns(request))
 
     def violations(self, origin: Origin, request: Any, routing: str | None) -> list[Violation]:
         """Everything wrong with a request."""
