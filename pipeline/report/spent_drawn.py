@@ -38,7 +38,6 @@ def spent_section(db: duckdb.DuckDBPyConnection, run_id: str | None, limit: floa
 
 
 def _tiles(db: duckdb.DuckDBPyConnection) -> list[tuple[str, ...]]:
-    # What the tokens and searches cost belongs here, beside their numbers.
     tiles: list[tuple[str, ...]] = []
     tokens, searches = spent.tokens(db), spent.searches(db)
     if tokens is not None:

@@ -1,10 +1,12 @@
 """Gemini as the service of whole runs: the same tables, the same count law, and nothing asked twice."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 
 from groundrows.schemas.tables import TABLES
@@ -134,6 +136,7 @@ def test_both_services_fill_the_same_tables_and_claims_stand_at_the_same_charact
     for table in TABLES:
         old, new = rows(tmp_path / "old", table), rows(tmp_path / "new", table)
         assert {tuple(row) for row in old} == {tuple(row) for row in new}
+        assert schemas(tmp_path / "old", table) == schemas(tmp_path / "new", table) != []
     report = tmp_path / "report.html"
     finished = subprocess.run(
         [
@@ -152,7 +155,19 @@ def test_both_services_fill_the_same_tables_and_claims_stand_at_the_same_charact
         timeout=120,
     )
     assert finished.returncode == 0, finished.stderr
-    assert report.stat().st_size > 10_000
+    page = report.read_text(encoding="utf-8")
+    assert "Compared with an earlier run" in page
+    assert re.search(r"answered in both</dt>\s*<dd>\s*30\b", page)
+
+
+def schemas(output: Path, table: str) -> list[object]:
+    """The columns and types of a table's files, each once."""
+    found: list[object] = []
+    for path in (output / table).glob("*.avro"):
+        with path.open("rb") as file:
+            written = fastavro.reader(file).writer_schema
+        found += [] if written in found else [written]
+    return found
 
 
 def test_answers_are_checked_by_the_service_that_checks(archive: Path, tmp_path: Path) -> None:
