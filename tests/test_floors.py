@@ -248,6 +248,7 @@ def test_no_service_knows_another():
 def test_a_service_is_known_by_its_folders_and_its_name_alone():
     for name in SERVICES:
         assert (ROOT / "schemas" / name / "service.py").is_file()
+        assert (ROOT / "schemas" / name / "expiring.py").is_file()
         assert (ROOT / "transforms" / "generate" / "clients" / name / "open.py").is_file()
     others = {path.parent.name for path in (ROOT / "schemas").glob("*/service.py")}
     assert others == set(SERVICES)

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from groundrows.pipeline.query.run import Run
-from groundrows.pipeline.storage.summaries import PRIVATE
-from groundrows.pipeline.storage.uris import is_remote
+from groundrows.pipeline.storage.indexes import IN_USE as IN_USE
+from groundrows.pipeline.storage.indexes import room_of as room_of
+from groundrows.pipeline.storage.indexes import sweep
 
 # Another version makes another index.
 VERSION = 1
-ROOM = "browse"
-IN_USE = "in_use"
 
 
 def name_of(run: Run) -> str:
@@ -44,16 +43,6 @@ def _state(path: str) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-def room_of(directory: str) -> str:
-    """The directory for the indexes of a run: within its own, or in the user's cache."""
-    if not is_remote(directory) and os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
-        return os.path.join(directory, PRIVATE, ROOM)
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    whole = directory if is_remote(directory) else os.path.abspath(directory)
-    named = hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    return os.path.join(cache, "groundrows", ROOM, named)
-
-
 @contextmanager
 def kept(room: str, name: str, make: Callable[[str], None]) -> Iterator[str]:
     """The index `name`, made first where there is none; nobody removes it while the block lasts.
@@ -69,7 +58,7 @@ def kept(room: str, name: str, make: Callable[[str], None]) -> Iterator[str]:
         _make(room, place, make)
     with open(os.path.join(place, IN_USE), "rb") as mark:
         fcntl.flock(mark, fcntl.LOCK_SH)
-        _sweep(room, place)
+        sweep(room, place)
         yield place
 
 
@@ -96,19 +85,3 @@ def _write_through(path: str) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def _sweep(room: str, keep: str) -> None:
-    """Remove the indexes that nobody uses: of earlier states of the files, and of killed processes."""
-    for each in os.scandir(room):
-        if each.path == keep or not each.is_dir(follow_symlinks=False):
-            continue
-        try:
-            with open(os.path.join(each.path, IN_USE), "rb") as mark:
-                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(each.path, ignore_errors=True)
-        except BlockingIOError:
-            continue
-        except OSError:
-            # It may be about to be filled by another process, which has not marked it yet.
-            continue

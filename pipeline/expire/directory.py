@@ -14,6 +14,7 @@ from groundrows.pipeline.expire.ledgers import Expired, expire_ledger, ledgers_o
 from groundrows.pipeline.expire.rows import CLEARED, expire_file
 from groundrows.pipeline.storage import file_systems
 from groundrows.pipeline.storage.files import check_name, remove_directory
+from groundrows.pipeline.storage.indexes import room_of, sweep
 from groundrows.pipeline.storage.output import STAGING, is_under_way, ledger_in, locked
 from groundrows.pipeline.storage.row_files import columns_of, readable_rows, row_files
 from groundrows.pipeline.storage.summaries import PRIVATE
@@ -47,10 +48,14 @@ def expire(directory: str, before: datetime, ledger: str | None = None) -> Remov
         ledger: A ledger that runs there used, with its password; None for those that their summaries name.
 
     Raises:
-        UsageError: There is no such directory, a run is under way there, or a file or a ledger can't be read.
+        UsageError: There is no such directory, a run is under way there, somebody browses it, or a file or a
+            ledger can't be read.
         LedgerError: A ledger failed.
     """
     with _taken(directory), ExitStack() as stack:
+        # An index repeats texts of the rows, and is made anew when somebody browses them again.
+        if not sweep(room_of(directory)):
+            raise UsageError(f"Somebody browses {directory}: end `groundrows browse` first.")
         uris = ledgers_of(directory, ledger)
         # Whoever can't be reached is found out before anything is changed.
         ledgers = {uri: stack.enter_context(closing(opened(uri))) for uri in uris}

@@ -93,10 +93,12 @@ def rewrite_rows(path: str, rows: Iterable[Mapping[str, Any]], table: str, half:
         table: The table they are of.
         half: A file that holds the new rows until all of them are there.
     """
+    schema = TABLES[table].schema
+    missing = {field["name"]: field["default"] for field in schema["fields"] if "default" in field}
     with written_whole(path, half) as file:
-        writer = format_of(path).writer(file, TABLES[table].schema)
+        writer = format_of(path).writer(file, schema)
         for row in rows:
-            writer.write_values(row)
+            writer.write_values({**missing, **row})
         writer.close()
         if not is_remote(path):
             # The name must not pass to rows that are in memory alone: the old ones are gone with it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -15,15 +16,17 @@ import pytest
 from groundrows.pipeline.commands.expire import for_people, told
 from groundrows.pipeline.expire import directory as expiring
 from groundrows.pipeline.expire.directory import expire
+from groundrows.pipeline.storage.indexes import IN_USE, room_of
 from groundrows.pipeline.storage.output import locked
-from groundrows.pipeline.storage.row_files import read_rows
+from groundrows.pipeline.storage.row_files import RowFile, read_rows
+from groundrows.pipeline.storage.row_formats.known import FORMATS
 from groundrows.schemas.errors import UsageError
 from groundrows.schemas.rows import CitedChunk, Image, ImageFile, Row
 from groundrows.schemas.tables import TABLES
 from groundrows.transforms.generate.ledger.base import Entry
 from groundrows.transforms.generate.ledger.packing import pack
 from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
-from tests.support.made import answer, chunk, failure, grounding_check, write_rows
+from tests.support.made import answer, chunk, failure, grounding_check
 from tests.support.table_rows import claim
 
 OLD = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -93,8 +96,8 @@ def entry(name: str, moment: datetime, response: bytes = GEMINI.encode()) -> Ent
     return Entry(key, name, 0, "gemini", response, 1, 1.0, moment, moment)
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
+@pytest.fixture(params=FORMATS)
+def run(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Two runs' files in a directory: one old, one with an old and a young answer of each kind."""
     path = tmp_path / "out"
     both = {"first": rows_at(OLD, "a"), "second": [*rows_at(OLD, "b"), *rows_at(YOUNG, "c")]}
@@ -102,14 +105,23 @@ def run(tmp_path: Path) -> Path:
         rows.append(failure(record=b'{"question": "found.example?"}'))
         for table in TABLES:
             mine = [row for row in rows if table == row.TABLE]
-            write_rows(path / table / f"{file}.avro", mine, table)
+            (path / table).mkdir(parents=True, exist_ok=True)
+            written = RowFile(str(path / table / f"{file}{FORMATS[request.param].suffix}"), table)
+            for row in mine:
+                written.write(row)
+            written.close()
     with closing(SqliteLedger(str(path / ".groundrows" / "ledger.sqlite"))) as ledger:
         ledger.put_many([entry("gemini-a", OLD), entry("gemini-c", YOUNG), entry("odd", OLD, b"\xff\xff")])
     return path
 
 
 def contents(path: Path) -> dict[str, list[dict[str, Any]]]:
-    return {str(file.relative_to(path)): list(read_rows(str(file))) for file in sorted(path.rglob("*.avro"))}
+    files = row_files_of(path)
+    return {str(file.relative_to(path).with_suffix("")): list(read_rows(str(file))) for file in files}
+
+
+def row_files_of(path: Path) -> list[Path]:
+    return sorted(file for table in TABLES for file in (path / table).iterdir())
 
 
 def ledger_of(path: Path) -> dict[str, Entry]:
@@ -136,7 +148,7 @@ def test_what_the_search_found_goes_from_old_answers_and_everything_else_stays(r
         *("search_suggestions_html", "search_sdk_blob", "images", "response_json", "request_json"),
         *("chunk_text", "uri", "title", "domain", "source_metadata", "chunk_uri", "chunk_title", "citations"),
     }
-    claims = [row for row in after["claim_supports/first.avro"] if row["answer_id"] == "gemini-a"]
+    claims = [row for row in after["claim_supports/first"] if row["answer_id"] == "gemini-a"]
     assert [row["chunk_uri"] for row in claims] == [None, "gs://b/mine.pdf", None]
     said = {table: dict(counted) for table, counted in removed.tables.items()}
     assert said == {
@@ -166,11 +178,11 @@ def test_no_old_text_is_left_in_the_bytes_of_the_ledger(run: Path) -> None:
 
 def test_a_second_time_there_is_nothing_to_remove_and_no_file_is_touched(run: Path) -> None:
     expire(str(run), BEFORE)
-    stamps = {file: file.stat().st_mtime_ns for file in run.rglob("*.avro")}
+    stamps = {file: file.stat().st_mtime_ns for file in row_files_of(run)}
     removed = expire(str(run), BEFORE)
     assert not any(removed.tables.values())
     assert [each.responses for each in removed.ledgers] == [0]
-    assert {file: file.stat().st_mtime_ns for file in run.rglob("*.avro")} == stamps
+    assert {file: file.stat().st_mtime_ns for file in row_files_of(run)} == stamps
     assert not list((run / ".groundrows").glob("half*"))
 
 
@@ -221,6 +233,21 @@ def test_a_run_under_way_refuses_it_and_the_other_way_round(run: Path) -> None:
     with locked(str(run)), pytest.raises(UsageError, match=r"A run is under way in .*: wait"):
         expire(str(run), BEFORE)
     assert contents(run) == before
+
+
+def test_the_index_of_who_browsed_goes_and_who_browses_is_not_disturbed(run: Path) -> None:
+    index = Path(room_of(str(run))) / "an-index"
+    index.mkdir(parents=True)
+    (index / "rows.duckdb").write_text("found.example")
+    before = contents(run)
+    with (index / IN_USE).open("wb") as mark:
+        fcntl.flock(mark, fcntl.LOCK_SH)
+        with pytest.raises(UsageError, match="end `groundrows browse` first"):
+            expire(str(run), BEFORE)
+        assert contents(run) == before
+        assert index.is_dir()
+    expire(str(run), BEFORE)
+    assert not index.exists()
 
 
 def test_a_ledger_elsewhere_loses_what_is_of_this_directory_alone(run: Path, tmp_path: Path) -> None:
