@@ -133,7 +133,7 @@ async def keep_asking(
             sent_at = time.monotonic()
             try:
                 await service.call()
-                gate.answered(sent_at)
+                gate.answered()
                 gate.leave()
                 retry = False
             except CallError as error:

@@ -194,9 +194,6 @@ def test_shards_have_a_pace_each_and_share_the_window():
         async def acquire(self):
             self.acquired += 1
 
-        def answered(self, sent_at):
-            pass
-
         async def close(self):
             pass
 

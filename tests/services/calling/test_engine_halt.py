@@ -191,9 +191,6 @@ class Pacer:
     def throttled(self, sent_at, retry_after):
         pass
 
-    def answered(self, sent_at):
-        pass
-
     async def close(self):
         if self._error is not None:
             raise self._error

@@ -179,7 +179,7 @@ class Attempts:
                 took = cost  # unless it is known better, as when this ends in the middle
                 success = await self._attempt(call, attempts, tuple(codes), sent_at)
                 took = fare.ended(cost, success.reply)
-                line.gate.answered(sent_at)
+                line.gate.answered()
                 await keep(success)
                 return success
             except CallError as error:

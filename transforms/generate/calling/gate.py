@@ -148,14 +148,9 @@ class Gate:
         if self._units is not None and units != expected:
             self._units.used(expected, units)
 
-    def answered(self, sent_at: float) -> None:
-        """Note that a call got its response.
-
-        Args:
-            sent_at: When the call started, on the clock of `time.monotonic`.
-        """
+    def answered(self) -> None:
+        """Note that a call got its response."""
         self._breaker.answered()
-        self.pacer.answered(sent_at)
 
     def failed(self, error: CallError, sent_at: float) -> None:
         """Note that a call ended with an error. The pacer and the breaker learn from it.
@@ -166,7 +161,7 @@ class Gate:
         """
         if not error.retryable or error.code == EMPTY_ANSWER:
             # The service works: it processed the request and refused it, or sent an empty answer.
-            self.answered(sent_at)
+            self.answered()
             return
         self._breaker.failed()
         if error.code == "RESOURCE_EXHAUSTED":

@@ -19,14 +19,6 @@ class Pacer(Protocol):
         """Wait until a call may start. The caller then sends it at once."""
         ...
 
-    def answered(self, sent_at: float) -> None:
-        """Note that the service accepted a call.
-
-        Args:
-            sent_at: When the call started, on the clock of `time.monotonic`.
-        """
-        ...
-
     def throttled(self, sent_at: float, retry_after: float | None) -> None:
         """Note that the service refused a call because there were too many calls.
 

@@ -78,10 +78,6 @@ class EnvoyPacer:
         """See `Pacer.throttled`."""
         self._local.throttled(sent_at, retry_after)
 
-    def answered(self, sent_at: float) -> None:
-        """See `Pacer.answered`."""
-        self._local.answered(sent_at)
-
     async def close(self) -> None:
         """End the thread as soon as the client returns, without waiting for it."""
         self._ended.set()

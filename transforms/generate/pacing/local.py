@@ -64,10 +64,6 @@ class LocalPacer:
         if pause:
             self._next = max(self._next, now + pause)
 
-    def answered(self, sent_at: float) -> None:
-        """See `Pacer.answered`."""
-        self._rate.answered(sent_at)
-
     async def close(self) -> None:
         """Do nothing: this pacer has nothing to give back."""
 
@@ -77,7 +73,12 @@ class LocalPacer:
             self._sent.popleft()
 
     def _sending(self, now: float) -> float:
-        recent = [sent for sent in self._sent if sent >= now - SENDING_SECONDS]
-        if not recent:
+        # After a cut the rate is a new one, so only what left since then counts.
+        since = max(now - SENDING_SECONDS, self._rate.cut_at)
+        recent = [sent for sent in self._sent if sent >= since]
+        if len(recent) < 2:
             return math.inf
-        return len(recent) / max(1.0, now - recent[0])
+        rate = self._rate.at(now)
+        if rate == math.inf:
+            return len(recent) / max(1.0, now - recent[0])
+        return len(recent) / (now - recent[0] + 1 / rate)

@@ -22,8 +22,10 @@ from groundrows.transforms.generate.pacing.adaptive import (
     MEMORY_SECONDS,
     RECENT_CALLS,
     SLOWEST_PER_SECOND,
+    TEST_CALLS,
     Counts,
     Evidence,
+    Finding,
     Learnt,
     judged,
     pause_of,
@@ -51,6 +53,7 @@ _SCHEDULE = """
 local mode, ceiling, climb, slowest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local ahead, window, keep = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local memory, memory_calls, recent_calls = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local test_calls = tonumber(ARGV[11])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local info = redis.pcall('INFO', 'server')
@@ -62,16 +65,17 @@ local function number(name, default) return tonumber(state[name] or '') or defau
 
 local next, knee = number('next'), number('knee')
 local kept, cut_at, climbs_at = number('kept', 1), number('cut_at', 0), number('climbs_at', 0)
+local climbing, slow_window = number('climb', 1), number('window', 0)
 local opened, count, before = number('opened', now), number('count', 0), number('before', 0)
 local until_knee = ((1 - kept) / climb) ^ (1 / 3)
 
 local function rate()
   if not knee then return ceiling end
-  local grown = knee * (1 + climb * (math.max(0, (now - climbs_at) / 1e6) - until_knee) ^ 3)
+  local grown = knee * (1 + climb * (math.max(0, (now - climbs_at) / 1e6) * climbing - until_knee) ^ 3)
   return math.min(ceiling, math.max(slowest, grown))
 end
 
-local function is_low(moment) return knee and moment < climbs_at + until_knee * 1e6 end
+local function is_low(moment) return moment < climbs_at + slow_window * 1e6 end
 
 local function add(name, value) state[name] = string.format('%.17g', number(name, 0) + value) end
 
@@ -94,7 +98,7 @@ end
 
 local reply
 if mode == 'lease' then
-  local wanted, behind = tonumber(ARGV[11]), tonumber(ARGV[12])
+  local wanted, behind = tonumber(ARGV[12]), tonumber(ARGV[13])
   local start, interval = math.max(next, now - behind), 1e6 / rate()
   if start > now + ahead then
     reply = {0, start - now - ahead / 2}
@@ -115,12 +119,12 @@ if mode == 'lease' then
     local old = (1 - 1 / recent_calls) ^ granted
     state['recent_refused'] = string.format('%.17g', number('recent_refused', 0) * old)
     state['recent_sent'] = string.format('%.17g', number('recent_sent', 0) * old + recent_calls * (1 - old))
-    reply = {granted, start - now, start, next, string.format('%.17g', interval)}
+    -- A test that is not refused at all would never be judged by a refusal.
+    local is_due = number('finding', 0) == 1 and number('low_sent', 0) >= test_calls
+    reply = {granted, start - now, start, next, string.format('%.17g', interval), is_due and 1 or 0}
   end
 elseif mode == 'refused' then
-  -- ARGV: how long ago the last answered call left or -1, and for each refused call how long ago it left.
-  local answered = tonumber(ARGV[11])
-  if answered >= 0 and now - answered > cut_at + ahead then state['answered'] = '1' end
+  -- ARGV: for each refused call how long ago it left.
   local new = 0
   for i = 12, #ARGV do
     local sent = now - tonumber(ARGV[i])
@@ -132,7 +136,7 @@ elseif mode == 'refused' then
       if is_low(sent) then add('low_refused', 1) end
     end
   end
-  local sending = math.max(before, count / math.max(1, (now - opened) / 1e6))
+  local sending = math.max(before, count * 1e6 / math.max(ahead, now - opened))
   reply = {new, string.format('%.17g', sending), string.format('%.0f', now)}
   for name, value in pairs(state) do
     table.insert(reply, name)
@@ -140,21 +144,22 @@ elseif mode == 'refused' then
   end
 elseif mode == 'cut' then
   -- ARGV: the cut that was judged, the pause, the unused places, and what was learnt, if anything was.
-  reply = {0, tonumber(ARGV[12])}
-  if #ARGV > 14 and string.format('%.0f', cut_at) == ARGV[11] then
-    for i = 15, #ARGV, 2 do state[ARGV[i]] = ARGV[i + 1] end
-    knee, kept = number('knee'), number('kept')
+  reply = {0, tonumber(ARGV[13])}
+  if #ARGV > 15 and string.format('%.0f', cut_at) == ARGV[12] then
+    for i = 16, #ARGV, 2 do state[ARGV[i]] = ARGV[i + 1] end
+    knee, kept, climbing, slow_window = number('knee'), number('kept'), number('climb'), number('window')
     until_knee = ((1 - kept) / climb) ^ (1 / 3)
     -- For so long nothing counts, so it is only then that the slow time begins which is judged by.
     cut_at, climbs_at = now, now + ahead
-    for _, name in ipairs({'sent', 'refused', 'low_sent', 'low_refused', 'answered'}) do state[name] = '' end
-    take_back(ARGV[13], ARGV[14])
+    opened, count, before = now, 0, 0
+    for _, name in ipairs({'sent', 'refused', 'low_sent', 'low_refused'}) do state[name] = '' end
+    take_back(ARGV[14], ARGV[15])
     reply = {1, math.max(reply[2], math.ceil(1e6 / rate()))}
   end
-  climbs_at = math.max(climbs_at, now + tonumber(ARGV[12]))
+  climbs_at = math.max(climbs_at, now + tonumber(ARGV[13]))
   next = math.max(next, now + reply[2])
 else
-  take_back(ARGV[11], ARGV[12])
+  take_back(ARGV[12], ARGV[13])
   reply = {}
 end
 
@@ -228,6 +233,7 @@ class RedisPacer:
             MEMORY_SECONDS,
             MEMORY_CALLS,
             RECENT_CALLS,
+            TEST_CALLS,
         )
         self._ceiling = per_second
         self._block: _Block | None = None
@@ -237,7 +243,7 @@ class RedisPacer:
         self._wants_block = False
         self._look_again = 0.0
         self._refusals: list[tuple[float, float | None]] = []
-        self._answered_from: float | None = None
+        self._is_due = False
         self._latency: float | None = None
         self._errand: asyncio.Task[None] | None = None
 
@@ -268,11 +274,6 @@ class RedisPacer:
         self._latency = smoothed(self._latency, time.monotonic() - sent_at)
         self._refusals.append((sent_at, retry_after))
         self._run_errand()
-
-    def answered(self, sent_at: float) -> None:
-        """See `Pacer.answered`."""
-        if self._answered_from is None or sent_at > self._answered_from:
-            self._answered_from = sent_at
 
     async def close(self) -> None:
         """See `Pacer.close`. Takes a bounded time, and ignores an unreachable server."""
@@ -315,8 +316,9 @@ class RedisPacer:
                 self._errand = None
 
     async def _run_errands(self) -> None:
-        while self._refusals or self._wants_block:
-            if self._refusals:
+        while self._refusals or self._is_due or self._wants_block:
+            if self._refusals or self._is_due:
+                self._is_due = False
                 refusals, self._refusals = self._refusals, []
                 await self._report(refusals)
             else:
@@ -327,20 +329,19 @@ class RedisPacer:
 
         async def refused() -> list[Any]:
             now = time.monotonic()
-            answered = -1 if self._answered_from is None else _micros(now - self._answered_from)
-            return await self._call("refused", answered, *(_micros(now - sent_at) for sent_at, _ in refusals))
+            return await self._call("refused", *(_micros(now - sent_at) for sent_at, _ in refusals))
 
         new, sending, now, *fields = await self._patiently(refused)
-        if not new:
+        if refusals and not new:
             return
         state = _State(dict(zip(_texts(fields[::2]), _texts(fields[1::2]), strict=True)), int(now))
         learnt, evidence = state.learnt(), state.evidence()
         waits = [wait for _, wait in refusals if wait is not None]
-        pause = pause_of(learnt, evidence, max(waits, default=None))
+        pause = pause_of(learnt, evidence, 0.0, max(waits, default=None))
         rate = learnt.rate(0.0, self._ceiling)
         changed = judged(learnt, evidence, 0.0, rate, float(sending), self._latency or 0.0)
         if changed is not None or pause:
-            await self._cut(state.cut_at, pause, [] if changed is None else _fields(changed))
+            await self._cut(state.cut_at, pause, [] if changed is None else state.fields(changed))
 
     async def _cut(self, cut_at: str, pause: float, learnt: list[str | float]) -> None:
         block = self._block
@@ -377,6 +378,7 @@ class RedisPacer:
             await self._patiently(lambda: self._call("return", block.start, block.end))
             return
         self._block = block
+        self._is_due = bool(int(rest[3]))
         self._want = min(2 * self._want, 1_000_000)
         self._wants_block = False
 
@@ -397,7 +399,7 @@ class _State:
         return float(self._fields.get(name) or default)
 
     def _seconds(self, name: str) -> float:
-        return (self._number(name) - self._now) / 1_000_000
+        return (self._number(name, -math.inf) - self._now) / 1_000_000
 
     def _counts(self, prefix: str) -> Counts:
         return Counts(self._number(f"{prefix}sent"), self._number(f"{prefix}refused"))
@@ -409,32 +411,40 @@ class _State:
             kept=self._number("kept", 1.0),
             cut_at=self._seconds("cut_at"),
             climbs_at=self._seconds("climbs_at"),
-            share=self._number("share"),
-            expected=self._number("expected"),
-            sure=self._number("sure") > 0,
+            finding=Finding(int(self._number("finding"))),
             before=self._number("old_rate", math.inf),
+            share=self._number("share"),
+            share_calls=self._number("share_calls"),
+            top=self._number("top", math.inf),
+            top_at=self._seconds("top_at"),
             noise=self._counts("noise_"),
+            noise_at=self._seconds("noise_at"),
         )
 
     def evidence(self) -> Evidence:
-        """Return the results of the calls of all processes."""
-        answered = self._number("answered") > 0
-        return Evidence(self._counts(""), self._counts("low_"), self._counts("recent_"), answered)
+        """How the calls of all processes fared."""
+        return Evidence(self._counts(""), self._counts("low_"), self._counts("recent_"))
 
-
-def _fields(learnt: Learnt) -> list[str | float]:
-    """Return what was learnt in the server's form. The server adds the time of the cut."""
-    fields: dict[str, float] = {
-        "knee": learnt.knee,
-        "kept": learnt.kept,
-        "share": learnt.share,
-        "expected": learnt.expected,
-        "sure": int(learnt.sure),
-        "old_rate": learnt.before,
-        "noise_sent": learnt.noise.sent,
-        "noise_refused": learnt.noise.refused,
-    }
-    return [each for name, value in fields.items() for each in (name, repr(value))]
+    def fields(self, learnt: Learnt) -> list[str | float]:
+        """What was learnt as the server keeps it; the time of the cut is the server's own."""
+        numbers: dict[str, float] = {
+            "knee": learnt.knee,
+            "kept": learnt.kept,
+            "climb": learnt.climb,
+            "window": learnt.window,
+            "finding": int(learnt.finding),
+            "old_rate": learnt.before,
+            "share": learnt.share,
+            "share_calls": learnt.share_calls,
+            "top": learnt.top,
+            "top_at": self._now + learnt.top_at * 1_000_000,
+            "noise_sent": learnt.noise.sent,
+            "noise_refused": learnt.noise.refused,
+            "noise_at": self._now + learnt.noise_at * 1_000_000,
+        }
+        # No number at all stands for infinity.
+        kept = {name: repr(value) if math.isfinite(value) else "" for name, value in numbers.items()}
+        return [each for pair in kept.items() for each in pair]
 
 
 def _texts(values: list[bytes]) -> list[str]:

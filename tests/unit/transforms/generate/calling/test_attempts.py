@@ -107,9 +107,6 @@ class Desk:
 class FreePacer:
     """Only notes refusals."""
 
-    def answered(self, sent_at):
-        pass
-
     def __init__(self):
         self.refusals = []
 

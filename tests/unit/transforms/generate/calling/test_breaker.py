@@ -130,8 +130,8 @@ def test_a_server_that_is_down_costs_few_calls(monkeypatch):
         tasks = [asyncio.create_task(ask()) for _ in range(100)]
         await asyncio.sleep(0.8)
         assert STREAK <= made <= STREAK + 4 + 2
-        gate.answered(0.0)
-        gate.answered(0.0)
+        gate.answered()
+        gate.answered()
         await asyncio.sleep(0.05)
         assert made > STREAK + 4 + 2
         gate.halt()
@@ -140,7 +140,7 @@ def test_a_server_that_is_down_costs_few_calls(monkeypatch):
     run_virtually(main(), monkeypatch)
 
 
-def test_the_pacer_hears_of_every_refusal_and_of_what_was_accepted():
+def test_the_pacer_hears_of_every_refusal_and_the_breaker_of_what_was_accepted():
     async def main():
         heard = []
 
@@ -148,13 +148,14 @@ def test_the_pacer_hears_of_every_refusal_and_of_what_was_accepted():
             def throttled(self, sent_at, retry_after):
                 heard.append(("refused", sent_at, retry_after))
 
-            def answered(self, sent_at):
-                heard.append(("answered", sent_at))
+        class Hearing(Breaker):
+            def answered(self):
+                heard.append("answered")
 
-        gate = Gate(Slots(4), Pacer(float("inf")), paced=False)
+        gate = Gate(Slots(4), Pacer(float("inf")), paced=False, breaker=Hearing())
         gate.failed(CallError("RESOURCE_EXHAUSTED", "slow down"), 1.0)
         gate.failed(CallError("RESOURCE_EXHAUSTED", "slow down", 3.0), 2.0)
-        gate.answered(3.0)
+        gate.answered()
         # Who looks at a request and turns it down has let it in.
         gate.failed(CallError("INVALID_ARGUMENT", "no"), 4.0)
         # Nothing of the pace follows from a call that broke on its way.
@@ -162,8 +163,8 @@ def test_the_pacer_hears_of_every_refusal_and_of_what_was_accepted():
         assert heard == [
             ("refused", 1.0, None),
             ("refused", 2.0, 3.0),
-            ("answered", 3.0),
-            ("answered", 4.0),
+            "answered",
+            "answered",
         ]
 
     run(main())

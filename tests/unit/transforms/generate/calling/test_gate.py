@@ -22,9 +22,6 @@ class OpenPacer:
     def throttled(self, sent_at, retry_after):
         self.refusals.append((sent_at, retry_after))
 
-    def answered(self, sent_at):
-        pass
-
     async def close(self):
         self.closed = True
 

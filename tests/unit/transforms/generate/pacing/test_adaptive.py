@@ -30,8 +30,6 @@ class Sender:
             if every and number % every == 0:
                 sending = min(self.most, self.rate.at(self.now))
                 pauses.append(self.rate.refused(self.now + 1e-6, self.now, sending, retry_after))
-            else:
-                self.rate.answered(self.now)
         return pauses
 
 
@@ -151,23 +149,20 @@ refusals = st.lists(
         st.floats(0.001, 1_000),
         st.none() | st.floats(0, 120),
         st.integers(0, 20),
-        st.booleans(),
     ),
     max_size=25,
 )
 
 
-@example(ceiling=1 / 59, history=[(0.0, 1.0, 1.0, None, 0, False)], later=0.0)
+@example(ceiling=1 / 59, history=[(0.0, 1.0, 1.0, None, 0)], later=0.0)
 @given(ceiling=st.floats(0.001, 1_000), history=refusals, later=st.floats(0, 10_000))
 def test_the_rate_never_passes_its_ceiling_nor_stops_for_good(ceiling, history, later):
     rate = AdaptiveRate(ceiling)
     now = 1_000.0
-    for gap, age, sending, retry_after, sent, answered in history:
+    for gap, age, sending, retry_after, sent in history:
         now += gap
         for _ in range(sent):
             rate.sent(now)
-        if answered:
-            rate.answered(now - age)
         pause = rate.refused(now, now - age, sending, retry_after)
         assert 0 <= pause <= LONGEST_PAUSE_SECONDS
         assert min(ceiling, SLOWEST_PER_SECOND) <= rate.at(now) <= ceiling

@@ -171,7 +171,6 @@ def test_one_long_wait_among_good_answers_holds_nobody_up():
     time = Time()
     pacer = pacer_on(time, 50.0)
     departures(pacer, time, time.now + 5)
-    pacer.answered(time.now - 1)
     refused_at = time.now
     pacer.throttled(refused_at - 0.01, 50.0)
     assert departures(pacer, time, refused_at + 1)[0] <= refused_at + 1 / 50 + 1e-6
