@@ -12,10 +12,10 @@ import duckdb
 from groundrows.pipeline.browse.index import CHUNK, SUPPORT
 from groundrows.pipeline.browse.search import Entry
 from groundrows.pipeline.browse.shelf import OTHER, THIS, Shelf
-from groundrows.pipeline.browse.words_apart import Piece, differing
 from groundrows.pipeline.pages.templates import counted, share
 from groundrows.pipeline.pages.text import cut
 from groundrows.pipeline.pages.views import AnswerView, answer_view
+from groundrows.pipeline.pages.words_apart import Piece, differing
 
 LONGEST_RECORD = 20_000
 LONGEST_REFERENCE = 300

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
+import webbrowser
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 
 from groundrows.pipeline.options.report import parse_report
 from groundrows.pipeline.query.run import find_run, opened
@@ -33,6 +36,8 @@ def report(argv: Sequence[str]) -> int:
         text = page(gather(db, options, run, earlier))
     size = write(options.page, text)
     print(f"{options.page}: {size / 1e6:.1f} MB; open it in any browser")
+    if options.open_page and not webbrowser.open(Path(options.page).absolute().as_uri()):
+        print(f"No browser was found here: open {options.page} yourself.", file=sys.stderr)
     return 0
 
 

@@ -10,6 +10,8 @@ from groundrows.pipeline.options.directory import run_directory, without_slash
 from groundrows.pipeline.options.flag import Flag, flag, flags_of
 from groundrows.pipeline.options.parser import FlagParser
 from groundrows.pipeline.options.prices import price_per_1000_requests
+from groundrows.pipeline.storage.uris import is_remote
+from groundrows.schemas.errors import UsageError
 
 PAGE = "report.html"
 MOST_ANSWERS = 1_000
@@ -34,6 +36,7 @@ class ReportOptions:
         page: Where the page is written, local or `gs://`.
         answers: The number of answers to show, those that most need a look.
         price_per_1000_requests: The price of 1,000 calls in any currency, or None.
+        open_page: Whether a browser opens the page.
     """
 
     directory: str = run_directory()
@@ -61,6 +64,7 @@ class ReportOptions:
     )
     answers: int = flag(50, Flag("Number of answers to show.", metavar="N", least=0, most=MOST_ANSWERS))
     price_per_1000_requests: float | None = price_per_1000_requests()
+    open_page: bool = flag(False, Flag("Open the page in a browser.", name="open"))
 
 
 def report_parser() -> FlagParser:
@@ -80,4 +84,7 @@ def parse_report(argv: Sequence[str]) -> ReportOptions:
     Raises:
         UsageError: One sentence about the first thing that is wrong.
     """
-    return ReportOptions(**values_of(flags_of(ReportOptions), report_parser().parse_args(list(argv))))
+    options = ReportOptions(**values_of(flags_of(ReportOptions), report_parser().parse_args(list(argv))))
+    if options.open_page and is_remote(options.page):
+        raise UsageError(f"--open can't open {options.page}: name a local page with -o, or leave --open out.")
+    return options

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 
 from groundrows.pipeline.pages.text import cut
+from groundrows.pipeline.pages.words_apart import Piece, differing
 from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report.figures import Bin
 from groundrows.pipeline.report.read import ANSWER, whole_rows
@@ -21,9 +22,20 @@ CHANGE_BINS = 40
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The answers of two runs to the same question. Long texts are cut."""
+    """The answers of two runs to the same question. Long texts are cut.
+
+    Attributes:
+        question, question_before: The question as each run asked it.
+        asked_before, asked_after: Both in pieces, those that differ marked; empty when they are the same.
+        told_before, told_after: The answers' texts in pieces, those that differ marked.
+    """
 
     question: str
+    question_before: str
+    asked_before: list[Piece]
+    asked_after: list[Piece]
+    told_before: list[Piece]
+    told_after: list[Piece]
     question_id: str
     before: float | None
     after: float | None
@@ -35,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A question that one run answered and that failed in the other: its prompt and the failure's code."""
+    """A question that one run answered and that failed in the other: its question and the failure's code."""
 
     prompt: str
     code: str
@@ -106,8 +118,8 @@ def compare(db: duckdb.DuckDBPyConnection, this: Run, earlier: Run) -> Compariso
           count(*) FILTER (change <= -{TELLING}), avg(change) FROM pairs
         """
     ).fetchall()[0]
-    failing, newly_failing = _turned(db, "this", "earlier")
-    answered, newly_answered = _turned(db, "earlier", "this")
+    failing, newly_failing = _turned(db, "this", "earlier", earlier)
+    answered, newly_answered = _turned(db, "earlier", "this", this)
     return Comparison(
         both=both,
         changed=changed,
@@ -126,20 +138,26 @@ def compare(db: duckdb.DuckDBPyConnection, this: Run, earlier: Run) -> Compariso
     )
 
 
-def _turned(db: duckdb.DuckDBPyConnection, failed: str, answered: str) -> tuple[list[Turned], int]:
-    """Return some questions that failed in one run and were answered in the other, and their number."""
+def _turned(db: duckdb.DuckDBPyConnection, failed: str, answered: str, run: Run) -> tuple[list[Turned], int]:
+    """Return some questions that failed in one run and were answered in the other, and their number.
+
+    `run` is the run that answered them.
+    """
     rows = db.execute(
         f"""
         WITH failed AS (
           SELECT question_key, turn_index, max_by(code, (failed, code)) AS code FROM {failed}.failures
           ANTI JOIN {failed}.answers USING (question_key, turn_index) GROUP BY ALL
         )
-        SELECT any_value(prompt), any_value(code), count(*) OVER () FROM failed
+        SELECT min(key), any_value(code), count(*) OVER () FROM failed
         JOIN {answered}.answers USING (question_key, turn_index)
         GROUP BY question_key, turn_index ORDER BY question_key, turn_index LIMIT {MOST_SHOWN}
         """
     ).fetchall()
-    return [Turned(prompt, code) for prompt, code, _ in rows], rows[0][2] if rows else 0
+    # The narrow tables hold the beginning of a question only.
+    whole = whole_rows(run, "answers", ("question",), ANSWER, [key for key, _, _ in rows])
+    questions = {row["key"]: cut(row["question"], LONGEST_TEXT) for row in whole}
+    return [Turned(questions[key], code) for key, code, _ in rows], rows[0][2] if rows else 0
 
 
 def _only(db: duckdb.DuckDBPyConnection, name: str, other: str, other_schema: str) -> int:
@@ -189,13 +207,24 @@ def _largest(db: duckdb.DuckDBPyConnection, this: Run, earlier: Run) -> list[Cha
 
 
 def _change(before: dict[str, Any], after: dict[str, Any]) -> Change:
+    question, question_before = (cut(row["question"], LONGEST_TEXT) for row in (after, before))
+    text, text_before = (cut(row["answer_text"], LONGEST_TEXT) for row in (after, before))
+    asked_before, asked_after = (
+        differing(question_before, question) if question != question_before else ([], [])
+    )
+    told_before, told_after = differing(text_before, text)
     return Change(
-        question=cut(after["question"], LONGEST_TEXT),
+        question=question,
+        question_before=question_before,
+        asked_before=asked_before,
+        asked_after=asked_after,
+        told_before=told_before,
+        told_after=told_after,
         question_id=cut(after["question_id"], 300),
         before=before["grounding_score"],
         after=after["grounding_score"],
         coverage_before=before["support_coverage"],
         coverage_after=after["support_coverage"],
-        text_before=cut(before["answer_text"], LONGEST_TEXT),
-        text_after=cut(after["answer_text"], LONGEST_TEXT),
+        text_before=text_before,
+        text_after=text,
     )

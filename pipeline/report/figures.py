@@ -55,6 +55,8 @@ class Totals:
         from_ledger: Number of answers that came from the ledger.
         streamed: Number of answers that were streamed.
         first_part_ms: The median time until their first part arrived, in milliseconds, or None.
+        turns: Number of distinct turns of questions.
+        without_source: Number of answers for which the service named no source.
     """
 
     answers: int
@@ -71,6 +73,8 @@ class Totals:
     from_ledger: int
     streamed: int
     first_part_ms: float | None
+    turns: int
+    without_source: int
 
     @property
     def unsupported_share(self) -> float | None:
@@ -89,11 +93,45 @@ def totals(db: Db) -> Totals:
           coalesce(sum(claims), 0)::BIGINT, coalesce(sum(supported), 0)::BIGINT,
           coalesce(sum(chunks), 0)::BIGINT, (SELECT count(*) FROM failures),
           count(score), median(score), median(coverage), count(*) FILTER (warnings > 0),
-          count(*) FILTER (from_ledger), count(first_part_ms), median(first_part_ms)
+          count(*) FILTER (from_ledger), count(first_part_ms), median(first_part_ms),
+          count(DISTINCT (question_key, turn_index)), count(*) FILTER (chunks = 0)
         FROM answers
         """,
     )
     return Totals(*row)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Answers with the same text to different questions. Empty answers are not among them.
+
+    Attributes:
+        answers: Number of answers that share their text.
+        texts: Number of texts that they share.
+        top: The most frequent texts, each as the key of one answer and the number of answers.
+    """
+
+    answers: int
+    texts: int
+    top: list[tuple[int, int]]
+
+
+MOST_REPEATED = 3
+
+
+def repeated(db: Db) -> Repeated:
+    """Find the answers whose text is also the answer to another question."""
+    rows = db.execute(
+        """
+        SELECT key, number, sum(number) OVER ()::BIGINT, count(*) OVER () FROM (
+          SELECT min(key) AS key, count(*) AS number FROM answers WHERE length > 0
+          GROUP BY text HAVING count(DISTINCT question_key) > 1
+        ) ORDER BY number DESC, key LIMIT ?
+        """,
+        [MOST_REPEATED],
+    ).fetchall()
+    answers, texts = rows[0][2:] if rows else (0, 0)
+    return Repeated(answers, texts, [(key, number) for key, number, _, _ in rows])
 
 
 def last_run(db: Db) -> str | None:

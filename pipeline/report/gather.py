@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -11,6 +13,7 @@ import duckdb
 
 from groundrows.pipeline.options.report import ReportOptions
 from groundrows.pipeline.pages.templates import counted, number, score, share
+from groundrows.pipeline.pages.text import cut
 from groundrows.pipeline.query.run import Run
 from groundrows.pipeline.report import figures
 from groundrows.pipeline.report.attention import Attention, attention
@@ -25,6 +28,8 @@ from groundrows.pipeline.report.drawn import (
     threshold_plot,
 )
 from groundrows.pipeline.report.failing import failure_views
+from groundrows.pipeline.report.read import ANSWER, whole_rows
+from groundrows.pipeline.report.referenced import Referenced, referenced
 from groundrows.pipeline.report.retrieval import PROMPTS_A_STEP, STEPS, Prompt, Retrieval, retrieval
 from groundrows.pipeline.report.spent_drawn import spent_section
 from groundrows.pipeline.storage import summaries
@@ -32,6 +37,7 @@ from groundrows.schemas.durations import duration
 
 # Number of prompts shown on each side of the threshold.
 AROUND = 6
+MOST_OF_REPEATED = 400
 
 
 def gather(
@@ -51,6 +57,8 @@ def gather(
     checks, latency = figures.checks(db), figures.latency(db)
     timeline = figures.timeline(db, run_id)
     found = retrieval(db)
+    costs = cost_tiles(summaries.every(run.directory))
+    repeated, compared = figures.repeated(db), referenced(db, run)
     comparison = None if earlier is None else compare(db, run, earlier)
     sites, documents = figures.sources(db)
     start = 0 if found is None else round(found.threshold * STEPS)
@@ -62,7 +70,13 @@ def gather(
         "run": _about(summary, run_id),
         "notices": _notices(run, totals),
         "balance": _balance(summary),
-        "tiles": _tiles(summary, totals, checks, options.price_per_1000_requests),
+        "tiles": [
+            *_answer_tiles(totals, repeated, compared),
+            *(each for each in costs if each[1] == "cost"),
+            *_tiles(summary, totals, checks, options.price_per_1000_requests),
+        ],
+        "repeated": _repeated_texts(run, repeated),
+        "referenced": compared,
         "totals": totals,
         "plots": {
             "answers": answer_plots(db, totals) if totals.answers else [],
@@ -71,7 +85,7 @@ def gather(
             "comparison": change_plots(comparison) if comparison else [],
             "thresholds": threshold_plot(found) if found else None,
         },
-        "costs": cost_tiles(summaries.every(run.directory)),
+        "costs": costs,
         "spent": spent_section(db, run_id, flags.get("tokens_per_minute")),
         "sites": sites,
         "documents": documents,
@@ -82,6 +96,7 @@ def gather(
         "failures": failure_views(db, run),
         "attention": _attention(db, run, options.answers, totals),
         "comparison": comparison,
+        "export": partial(_export, run.directory),
         "prompts_a_step": PROMPTS_A_STEP,
     }
 
@@ -151,6 +166,43 @@ def _balance(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"read": summary["records_read"], "parts": parts, "balanced": bool(summary.get("balanced"))}
 
 
+def _answer_tiles(
+    totals: figures.Totals, repeated: figures.Repeated, compared: Referenced | None
+) -> list[tuple[str, ...]]:
+    """Return what a reader should know first: how many answers there are, and how good they can be at all."""
+    if not totals.answers:
+        return []
+    tiles: list[tuple[str, ...]] = [
+        (number(totals.answers), "answers", f"to {counted(totals.questions, 'question')}"),
+        (
+            number(totals.without_source),
+            "answers without any source",
+            f"{share(totals.without_source / totals.answers)} of the answers",
+        ),
+    ]
+    if repeated.answers:
+        often = f"same text for different questions; one text {repeated.top[0][1]:,} times"
+        tiles.append((number(repeated.answers), "identical answers", often))
+    if compared is not None:
+        right = f"contain a reference answer; {compared.exact:,} equal one"
+        tiles.append((share(compared.contained / compared.answers), "accuracy", right))
+    return tiles
+
+
+def _repeated_texts(run: Run, repeated: figures.Repeated) -> list[tuple[int, str]]:
+    """Return the most frequent texts, each after the number of answers that have it."""
+    keys = [key for key, _ in repeated.top]
+    rows = whole_rows(run, "answers", ("answer_text",), ANSWER, keys)
+    texts = {row["key"]: cut(row["answer_text"], MOST_OF_REPEATED) for row in rows}
+    return [(count, texts[key]) for key, count in repeated.top]
+
+
+def _export(directory: str, where: str) -> list[str]:
+    """Return the words of the command that exports the answers for which a condition holds."""
+    words = ["groundrows", "export", directory, "-o", "answers.xlsx", "--flat", f"--where={where}"]
+    return [shlex.quote(word) for word in words]
+
+
 def _tiles(
     summary: Mapping[str, Any], totals: figures.Totals, checks: figures.Checks | None, price: float | None
 ) -> list[tuple[str, ...]]:
@@ -174,7 +226,6 @@ def _tiles(
                 (share(summary["rate_used"]), "of the limit used", f"{limit:,.0f} a minute" if limit else "")
             )
     if totals.answers:
-        tiles.append((number(totals.answers), "answers", f"to {counted(totals.questions, 'question')}"))
         if totals.from_ledger:
             tiles.append((number(totals.from_ledger), "from the ledger", "without another call"))
         if totals.score is not None:

@@ -73,6 +73,9 @@ def _answers(names: Names) -> list[Column]:
         pl.col("answer_text").hash().alias("text"),
         _if_there(names, "finish_reason", pl.String),
         _if_there(names, "billed_searches", pl.Int32),
+        _if_there(names, "reference_exact", pl.Boolean),
+        _if_there(names, "reference_contained", pl.Boolean),
+        _if_there(names, "reference_f1", pl.Float64),
         *(_if_there(names, f"{kind}_tokens", pl.Int64) for kind in TOKENS),
     ]
 

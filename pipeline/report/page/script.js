@@ -48,5 +48,6 @@
   const all = document.querySelectorAll(".answer > details");
   byId("open-all")?.addEventListener("click", () => all.forEach((each) => (each.open = true)));
   byId("close-all")?.addEventListener("click", () => all.forEach((each) => (each.open = false)));
-  addEventListener("beforeprint", () => all.forEach((each) => (each.open = true)));
+  const cards = document.querySelectorAll(".answer > details, details.change");
+  addEventListener("beforeprint", () => cards.forEach((each) => (each.open = true)));
 })();

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import webbrowser
 from contextlib import closing
 from datetime import timedelta
 from io import BytesIO
@@ -222,7 +223,10 @@ def test_two_runs_are_compared(here, tmp_path):
     text = (here / "report.html").read_text()
     assert "Compared with an earlier run" in text
     assert "score 0.25 → <b>0.50</b>" in text
-    assert "It was so." in text
+    assert "It was so." in re.sub("</?(?:ins|del)>", "", text)
+    assert "It <del>was</del> so." in text
+    assert "It <ins>is</ins> so." in text
+    assert "Asked before" not in text
 
 
 def test_a_run_of_checks_is_reported(here, tmp_path):
@@ -337,3 +341,100 @@ def test_a_report_of_a_local_directory_loads_no_beam(here, tmp_path):
     command = [sys.executable, "-c", LOADED, str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[1:] == [""]
+
+
+def test_another_question_is_shown_beside_the_old_one_whole(here, tmp_path):
+    long = "Who keeps the light, " * 40
+    old, new = f"{long} and since when?", f"{long} and for whom?"
+    earlier = write_run(
+        tmp_path / "earlier",
+        [answer(question_id="q", question=old, answer_text="No."), answer(question_id="f", question=old)],
+    )
+    rows = [answer(question_id="q", question=new, answer_text="Yes."), failure(question_id="f")]
+    assert report([str(write_run(tmp_path / "run", rows)), str(earlier)]) == 0
+    text = (here / "report.html").read_text()
+    assert f"<bdi>{old}</bdi>" in text  # among the newly failing
+    assert "<del>since</del> <del>when</del>" in text
+    assert "<ins>for</ins> <ins>whom</ins>" in text
+    assert "another question" in text
+
+
+def test_the_first_facts(here, tmp_path):
+    nothing = "The sources hold nothing about that."
+    rows = [
+        answer(question_id="1", answer_id="1", answer_text=nothing, chunk_count=0),
+        answer(question_id="2", answer_id="2", answer_text=nothing, chunk_count=0),
+        answer(question_id="2", answer_id="3", turn_index=1, answer_text="<b>Else</b>", chunk_count=2),
+        answer(
+            question_id="2", answer_id="4", turn_index=1, candidate_index=1, answer_text="", chunk_count=1
+        ),
+    ]
+    cost = {"total": 1.25, "currency": "EUR", "by_model": {}, "questions_without_price": {"m": 3}}
+    assert report([str(write_run(tmp_path / "run", rows, failed=0, cost=cost))]) == 0
+    text = " ".join((here / "report.html").read_text().split())
+    for name, value, note in (
+        ("answers", "4", "to 2 questions"),
+        ("answers without any source", "2", "50 % of the answers"),
+        ("identical answers", "2", "same text for different questions; one text 2 times"),
+        ("cost", "1.2500 EUR", "of 1 run, by the prices given; without a price: 3 questions to m"),
+    ):
+        assert f'<dt>{name}</dt> <dd>{value}<span class="note">{note}</span></dd>' in text
+    assert "2 questions have 3 turns with an answer here." in text
+    assert f"<b>2</b> times: <bdi>{nothing}</bdi>" in text
+    assert '<span class="term"><b>0</b> failed</span>' in text
+    assert 'class="term failed"' not in text
+
+
+def test_answers_are_compared_with_their_references(here, tmp_path):
+    def told(number, text, supported, contained, f1):
+        return answer(
+            question_id=number,
+            answer_id=number,
+            question=f"Question {number}?",
+            answer_text=text,
+            supported_claim_count=supported,
+            reference_answers=("Right <one>", "Other"),
+            reference_exact=f1 == 1,
+            reference_contained=contained,
+            reference_f1=f1,
+        )
+
+    rows = [
+        told("1", "Right one", 1, True, 1.0),
+        told("2", "Supported nonsense", 2, False, 0.0),
+        told("3", "It is the right one.", 0, True, 0.5),
+        told("4", "Nonsense", 0, False, 0.0),
+        answer(question_id="5", answer_id="5"),
+    ]
+    assert report([str(write_run(tmp_path / "run", rows, calls=4))]) == 0
+    text = " ".join((here / "report.html").read_text().split())
+    assert (
+        '<dt>accuracy</dt> <dd>50 %<span class="note">contain a reference answer; 1 equal one</span>' in text
+    )
+    assert "<dt>supported and wrong</dt> <dd>1</dd>" in text
+    assert "<dt>right and unsupported</dt> <dd>1</dd>" in text
+    assert "<dt>mean F1</dt> <dd>0.38" in text
+    assert "4 answers have a reference answer" in text
+    place = text.index("<h3>Supported and wrong</h3>")
+    assert place < text.index("Supported nonsense", place) < text.index("Right &lt;one&gt;", place)
+    assert place < text.index("<h3>Right and unsupported</h3>") < text.index("It is the right one.")
+    assert "&#39;--where=supported_claim_count &gt; 0 AND NOT reference_contained&#39;" in text
+
+
+def test_without_references_accuracy_is_not_spoken_of(here, tmp_path):
+    assert report([str(write_run(tmp_path / "run", ROWS, calls=4))]) == 0
+    text = (here / "report.html").read_text()
+    assert "accuracy" not in text
+    assert 'id="references"' not in text
+
+
+def test_a_browser_opens_the_page(here, tmp_path, monkeypatch, capsys):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda uri: opened.append(uri) or len(opened) == 1)
+    directory = str(write_run(tmp_path / "run", ROWS, calls=4))
+    assert report([directory, "--open", "-o", "a page.html"]) == 0
+    assert opened == [(here / "a page.html").as_uri()]
+    assert capsys.readouterr().err == ""
+    assert report([directory, "--open"]) == 0
+    assert is_one_sentence(capsys.readouterr().err)
+    assert "--open" in fails(directory, "--open", "-o", "gs://bucket/page.html")

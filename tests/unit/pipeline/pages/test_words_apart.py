@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundrows.pipeline.browse.words_apart import MOST_WORDS, differing
+from groundrows.pipeline.pages.words_apart import MOST_WORDS, differing
 
 
 def said(pieces, kind):
