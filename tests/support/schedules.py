@@ -137,8 +137,8 @@ class _Log:
             read = file.read()
             self._at += len(read)
             *lines, self._rest = (self._rest + read).split(b"\n")
-            found = (json.loads(line) for line in lines)
-            self._calls += [call for call in found if call["prompt"].startswith(self._mark)]
+            # The first piece may be the end of another schedule's line.
+            self._calls += [json.loads(line) for line in lines if self._mark.encode() in line]
             return list(self._calls)
 
 
