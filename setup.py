@@ -62,6 +62,7 @@ setup(
             "hypothesis>=6.100",
             "openpyxl>=3.1,<4",
             "mypy>=1.15",
+            "pandas>=3,<4",
             "playwright>=1.50",
             "pytest>=8.3",
             "pytest-timeout>=2.3",
