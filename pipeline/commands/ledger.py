@@ -87,7 +87,7 @@ def uri_of(named: str) -> str:
     if os.path.isfile(named):
         return f"sqlite://{os.path.abspath(named)}"
     raise UsageError(
-        f"{without_password(named)} does not name a ledger: write sqlite:///PATH or redis://HOST:PORT/DB, or "
+        f"No ledger is named by {without_password(named)}: write sqlite:///PATH or redis://HOST:PORT/DB, or "
         "name the --output of a run on this machine."
     )
 

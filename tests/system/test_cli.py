@@ -22,7 +22,10 @@ from groundrows.pipeline.run import stopping
 from groundrows.schemas.errors import UsageError
 from tests.support.tools import Groundrows, is_one_sentence, prompts_of, rows, run_json, write_lines
 
-COMMANDS = ["run", "plan", "replay", "report", "export", "sql", "ledger", "emulator", "completion"]
+COMMANDS = [
+    *("run", "plan", "replay", "report", "browse", "export"),
+    *("sql", "ledger", "expire", "emulator", "completion"),
+]
 GROUNDROWS = [sys.executable, "-c", "import sys; from groundrows.pipeline.cli import main; sys.exit(main())"]
 
 

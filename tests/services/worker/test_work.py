@@ -453,7 +453,7 @@ def test_a_directory_that_is_taken_away_ends_the_work(pubsub, work, tmp_path, ca
         assert done == [1]
         assert asked < 150
         said = capsys.readouterr().err.splitlines()[-1]
-        assert f"--output={out} was taken away" in said
+        assert f"--output={out} does not exist any more" in said
         assert is_one_sentence(said)
         # What it says to do.
         assert work(queue, server.address) == 0

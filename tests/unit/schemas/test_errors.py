@@ -20,8 +20,8 @@ ARGUMENTS = {
     errors.CallError: ("UNAVAILABLE", "a sentence", 2.0),
     errors.RowError: ("answers", "role", "must be a string"),
 }
-# A signal between two modules, the CSV reader's own, and the encoder's own.
-ELSEWHERE = {"Halted", "_RowTooLongError", "MisfitError"}
+# Signals between two modules (two of them), the CSV reader's own, and the encoder's own.
+ELSEWHERE = {"Halted", "ConflictError", "_RowTooLongError", "MisfitError"}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
