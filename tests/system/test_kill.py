@@ -107,7 +107,7 @@ def test_a_ledger_that_lost_its_last_answers_is_noticed_and_the_advice_works(tmp
         assert f"The ledger {ledger} has lost up to" in refused.stderr
         assert refused.stderr.count("\n") == 1
         assert len(calls(log)) == asked
-        (advice,) = re.findall(r"remove (\S+) to go on", refused.stderr)
+        (advice,) = re.findall(r"remove (\S+) to continue", refused.stderr)
         Path(advice).unlink()
         run(*flags)
     said = summary(output)
