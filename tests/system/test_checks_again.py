@@ -131,7 +131,7 @@ def test_an_output_made_without_checks_gets_them(
         # Without the ledger there is nothing to check, and nothing is paid for again.
         groundrows("run", *flags, "--append", "--check_grounding", "--ledger=none")
         missing = len(to_be_checked(output))
-        assert [said[: said.index("that")] for said in caplog.messages] == [f"{missing} answer(s) "]
+        assert [said[: said.index("in the output")] for said in caplog.messages] == [f"{missing} answer(s) "]
         caplog.clear()
         assert not checked(output)
         assert (summary(output)["checks"]["calls"], law_holds(summary(output))) == (0, True)

@@ -40,7 +40,7 @@ def test_a_budget_of_tokens_is_passed_by_at_most_what_was_in_flight_and_what_is_
     prices.write_text(json.dumps({"models": {MODEL: {"prompt": 1e6, "answer": 0, "search": 2}}}))
     # Empty answers and blocked prompts are billed like others; what is refused is not.
     emulator = ("--rest_port=0", "--latency=0.02", f"--call_log={log}", "--seed=3")
-    faults = "--faults=tool_call:0.1,prompt_blocked:0.1,unavailable:0.1,truncated:0.1"
+    faults = "--faults=tool_call:0.3,prompt_blocked:0.1,unavailable:0.1,truncated:0.1"
     with running_emulator(*emulator, faults) as running:
         flags = [*flags_for(tmp_path, running.rest_address), f"--prices={prices}"]
         ledger = f"--ledger=sqlite:///{tmp_path}/ledger.sqlite"
