@@ -210,6 +210,14 @@ def test_giving_back_twice_by_one_token_gives_back_once(ledger: RedisLedger) -> 
     assert ledger.reserve("run", 10, 10) == 4
 
 
+def test_counting_twice_by_one_token_counts_once(ledger: RedisLedger) -> None:
+    for _ in range(2):
+        keys = ["groundrows:budgets", "groundrows:ledger", "groundrows:counted:token"]
+        counted = ledger._count(keys=keys, args=[70, "run max_tokens", ledger._marker])
+        assert int(counted) == 70
+    assert ledger.count("run max_tokens", 0) == 70
+
+
 @pytest.mark.parametrize("gone", ["groundrows:budgets", "groundrows:ledger"])
 def test_a_budget_whose_count_is_gone_stops_the_run_and_the_next_one(
     ledger: RedisLedger, redis_uri: str, client: redis.Redis, gone: str
@@ -219,6 +227,8 @@ def test_a_budget_whose_count_is_gone_stops_the_run_and_the_next_one(
     client.delete(gone)
     with pytest.raises(LedgerError, match="data was lost"):
         ledger.reserve("run", 10, 8)
+    with pytest.raises(LedgerError, match="data was lost"):
+        ledger.count("run max_tokens", 500)
     ledger.give_back("run", 8)
     with pytest.raises(LedgerError, match="part of its data is gone"):
         RedisLedger(redis_uri)
