@@ -80,8 +80,10 @@ def test_four_processes_keep_one_limit_of_tokens_by_the_servers_own_log(
     taken = [(call["t"], call["tokens"]) for call in calls]
     assert said == [QUESTIONS_EACH * CANNED_TOKENS] * PROCESSES
     per_second = TOKENS_PER_MINUTE / 60
-    # Nothing was known of the answers before the first of them, and more was expected.
-    assert_never_over(taken, per_second, per_second * (CATCH_UP_SECONDS + JITTER_SECONDS) + CANNED_TOKENS)
+    # Nothing was known of the answers before the first of them, and more was expected. A call leaves late where
+    # processes wait for a core, and so does the next one less.
+    slack = CATCH_UP_SECONDS + 2 * JITTER_SECONDS
+    assert_never_over(taken, per_second, per_second * slack + CANNED_TOKENS)
 
 
 def test_what_was_used_beyond_what_was_expected_is_waited_for_by_all(redis_uri: str) -> None:

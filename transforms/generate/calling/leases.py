@@ -119,13 +119,17 @@ class Leases:
             if name == self._name:
                 self._sure_until = max(self._sure_until, began + SURE_SECONDS) if alive else began
 
-    def forget(self, holds: Sequence[Hold]) -> list[bytes]:
-        """Drop holds whose turns were answered or will not be asked; return the keys still leased."""
+    def has(self, hold: Hold) -> bool:
+        """Whether the ledger keeps a lease of this hold, as far as the process knows."""
         with self._lock:
-            mine = [hold for hold in holds if self._holds.get(hold.key) is hold]
-            for hold in mine:
-                del self._holds[hold.key]
-            return [hold.key for hold in mine if hold.by == self._name]
+            return self._holds.get(hold.key) is hold and hold.by == self._name
+
+    def forget(self, holds: Sequence[Hold]) -> None:
+        """Drop holds whose turns were answered or will not be asked. Others of this process may follow."""
+        with self._lock:
+            for hold in holds:
+                if self._holds.get(hold.key) is hold:
+                    del self._holds[hold.key]
 
     def end(self, keys: Sequence[bytes]) -> None:
         """End these leases in the ledger."""

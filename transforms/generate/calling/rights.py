@@ -62,13 +62,19 @@ class Rights:
             LedgerError: The ledger can't be used.
         """
         while not self._halted:
-            entry = await self._taking.put(hold)
-            if entry is not None:
-                self._wake(hold.key, everybody=True)
-                return entry
-            if self._leases.is_sure(hold):
-                return None
-            await self._wait(hold.key)
+            # A turn joins the waiting turns before it looks, so that it hears of a lease that ends meanwhile.
+            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(hold.key, deque()).append(told)
+            try:
+                entry = await self._taking.put(hold)
+                if entry is not None:
+                    self._wake(hold.key, everybody=True)
+                    return entry
+                if self._leases.is_sure(hold):
+                    return None
+                await _wait(told)
+            finally:
+                self._leave(hold.key, told)
         raise Halted
 
     async def let_go(self, hold: Hold, *, answered: bool) -> None:
@@ -81,10 +87,13 @@ class Rights:
         Raises:
             LedgerError: The ledger can't be used.
         """
-        leased = self._leases.forget([hold])
-        self._wake(hold.key, everybody=answered)
-        if leased and not answered:
-            await self._ending.put(hold.key)
+        try:
+            # First in the ledger: ended later, it would take the lease from the next hold of this process.
+            if not answered and self._leases.has(hold):
+                await self._ending.put(hold.key)
+        finally:
+            self._leases.forget([hold])
+            self._wake(hold.key, everybody=answered)
 
     def halt(self) -> None:
         """Raise `Halted` in all waiting turns, and in all later ones."""
@@ -108,21 +117,12 @@ class Rights:
         self._leases.end(keys)
         return [None] * len(keys)
 
-    async def _wait(self, key: bytes) -> None:
-        loop = asyncio.get_running_loop()
-        told: asyncio.Future[None] = loop.create_future()
-        self._waiting.setdefault(key, deque()).append(told)
-        try:
-            # All waiting turns look at the same moment, so that the ledger is asked once for all.
-            await asyncio.wait_for(told, LOOK_AGAIN_SECONDS - loop.time() % LOOK_AGAIN_SECONDS)
-        except TimeoutError:
-            pass
-        finally:
-            waiting = self._waiting.get(key, deque())
-            with suppress(ValueError):
-                waiting.remove(told)
-            if not waiting:
-                self._waiting.pop(key, None)
+    def _leave(self, key: bytes, told: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(key, deque())
+        with suppress(ValueError):
+            waiting.remove(told)
+        if not waiting:
+            self._waiting.pop(key, None)
 
     def _wake(self, key: bytes, *, everybody: bool) -> None:
         waiting = self._waiting.get(key, deque())
@@ -145,6 +145,14 @@ class Rights:
             except LedgerError as error:
                 self._failed(error)
                 return
+
+
+async def _wait(told: asyncio.Future[None]) -> None:
+    """Wait until a turn is told to look again, or until the next moment at which all look."""
+    # All waiting turns look at the same moment, so that the ledger is asked once for all.
+    with suppress(TimeoutError):
+        now = asyncio.get_running_loop().time()
+        await asyncio.wait_for(told, LOOK_AGAIN_SECONDS - now % LOOK_AGAIN_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 from groundrows.schemas.codes import NOT_ATTEMPTED
 from groundrows.schemas.errors import CallError, LedgerError
+from groundrows.transforms.generate.calling import rights
 from groundrows.transforms.generate.calling.basket import Basket
 from groundrows.transforms.generate.calling.engine import Engine
 from groundrows.transforms.generate.ledger.sqlite import SqliteLedger
@@ -321,16 +322,34 @@ def test_a_first_that_fails_dooms_nobody(settings):
     assert len(client.log) == 3
 
 
-def test_equal_requests_that_all_fail_are_each_asked_in_turn(settings):
+def test_equal_requests_that_all_fail_are_each_asked_in_turn(settings, monkeypatch):
     async def behaviour(prompt, nth):
         raise CallError("OUT_OF_RANGE", "never")
 
+    leased = []
+    lease, end = SqliteLedger.lease, SqliteLedger.end_leases
+
+    def log_lease(self, holder, keys, seconds):
+        found = lease(self, holder, keys, seconds)
+        leased.extend("taken" for key in keys if key not in found.taken)
+        return found
+
+    def log_end(self, holder, keys=None):
+        leased.extend("ended" for _ in keys or ())
+        end(self, holder, keys)
+
+    monkeypatch.setattr(SqliteLedger, "lease", log_lease)
+    monkeypatch.setattr(SqliteLedger, "end_leases", log_end)
+    # Each is told by the one before it. None of them has to look for itself.
+    monkeypatch.setattr(rights, "LOOK_AGAIN_SECONDS", 3600.0)
     client = HandClient(behaviour)
     sharing = replace(settings, share_identical=True, max_in_flight=256)
     with engine_for(sharing, client) as engine:
         outcomes = ask(engine, equal(400))
     assert codes_of(outcomes) == {"OUT_OF_RANGE": 400}
     assert client.most_out == 1
+    # A lease that ended after the next one was taken would leave that one without a lease in the ledger.
+    assert leased == ["taken", "ended"] * 400
 
 
 def test_conversations_share_the_turns_that_are_equal(settings):
