@@ -24,6 +24,7 @@ BENCHMARKS = (
     "follow",
     "refusals",
     "report",
+    "browse",
 )
 
 
