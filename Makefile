@@ -3,8 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-# How many processes run tests. Many tests wait for a server rather than compute, so there are more than cores.
-CHECK_WORKERS ?= 3
+# How many processes run tests. Unit tests compute, so there is one a core. Many others wait for a server, so there are
+# more.
+CHECK_WORKERS ?= 2
 TEST_WORKERS ?= 4
 
 # Tests are rewritten for their asserts and then compiled, half of the time it takes to collect them. Python keeps

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import redis
+from hypothesis import settings
 
 from tests.support.services import (
     SERVICES,
@@ -18,6 +19,11 @@ from tests.support.services import (
     redis_server,
     run_must_fail,
 )
+
+# How many examples a property is tried with, unless its test says otherwise. It is half of Hypothesis's default, to
+# keep `make check` short.
+settings.register_profile("groundrows", max_examples=50)
+settings.load_profile("groundrows")
 
 
 def pytest_configure() -> None:

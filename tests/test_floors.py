@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,9 +61,14 @@ MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py
 OF_PIPELINE = sorted((ROOT / "pipeline").rglob("*.py"))
 
 
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported(path: Path) -> Iterator[str]:
     """Every module that the file imports, wherever in the file it does."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -104,7 +110,7 @@ def room_of(module: str) -> str | None:
 
 def imported_names(path: Path) -> Iterator[str]:
     """Every module that the file imports, and every name it imports from one, which may be a module too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

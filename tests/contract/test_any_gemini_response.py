@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from groundrows.schemas.rows import encode
 from tests.support.gemini import answer_of, response, rows_of
 
-QUICK = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 
 SAMPLES = [
     "Tin melts at 232 °C.",

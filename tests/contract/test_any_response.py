@@ -113,7 +113,7 @@ def rows_kept_or_not(question: Question, received: bytes, **changes: Any) -> lis
     return rows
 
 
-SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -20,7 +20,7 @@ from groundrows.schemas.question import Question, RecordSettings, parse_question
 from groundrows.schemas.record import Record
 from tests.support.mutations import mutated
 
-RECORDS = 10_000
+RECORDS = 6_000
 SECONDS = 5.0  # of the processor, each; the longest takes some thousandths
 # Memory is traced over the last of them alone, as it makes all slower: caches are full by then, and what each
 # record left behind would show within a thousand as it does in ten.

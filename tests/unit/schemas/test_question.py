@@ -286,7 +286,7 @@ any_json = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(any_json, st.sampled_from(["v1", "v1beta"]), st.sampled_from(["grpc", "rest"]))
 @example({"contents": [{"role": "user", "parts": [{"text": "Why?"}]}], "facts": ["a"]}, "v1", "grpc")
 def test_any_json_is_a_question_or_a_record_error(value: object, api_version: Any, transport: Any) -> None:
@@ -306,7 +306,7 @@ def test_any_json_is_a_question_or_a_record_error(value: object, api_version: An
     assert parse_question(record, settings_) == question
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200))
 @example(b'{"question":"\xf0\x9f\x98\x80"}')
 def test_any_bytes_are_a_question_or_a_record_error(body: bytes) -> None:

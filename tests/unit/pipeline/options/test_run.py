@@ -479,7 +479,7 @@ VALUES = st.one_of(
 WORDS = st.one_of(st.builds("{}={}".format, st.sampled_from(FLAGS), VALUES), st.sampled_from(FLAGS), VALUES)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(WORDS, max_size=6), st.booleans())
 @example(["--endpoint=https://[::1"], True)
 @example(["--emulator_flags=\\"], True)

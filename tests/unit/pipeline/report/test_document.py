@@ -142,7 +142,7 @@ def test_texts_of_others_stay_texts(tmp_path):
     assert said.count(HOSTILE) >= 6
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     # HTML knows one kind of line end; a claim that ends within one of two characters has nothing to show.
     text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200).map(

@@ -80,7 +80,7 @@ def test_no_burst_is_above_a_seconds_worth(per_minute, late, gaps):
 
 
 @given(per_minute=st.integers(1, 1_000), late=st.lists(st.floats(0, 0.9 * CATCH_UP_SECONDS), max_size=20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_nearly_all_of_the_quota_is_used_when_there_is_always_work(per_minute, late):
     time = Time(lateness=late)
     started = time.now

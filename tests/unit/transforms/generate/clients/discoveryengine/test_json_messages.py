@@ -20,7 +20,7 @@ CHECKED = response_class("v1", "check")
 def test_every_message_survives_its_json(kind: type[Any]) -> None:
     """Floats to the bit, bytes, maps, absent and zero scores, numbers of enum values nobody knows."""
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=120, deadline=None)
     @given(messages(kind), st.booleans())
     def check(message: Any, ascii_only: bool) -> None:
         body = json.dumps(json_format.MessageToDict(message), ensure_ascii=ascii_only).encode()
@@ -103,7 +103,7 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.dictionaries(_names, _json, max_size=3))
 def test_any_json_is_read_or_refused(fields: dict[str, object]) -> None:
     try:

@@ -140,7 +140,7 @@ def test_fields_unknown_to_this_version_are_kept(where: Callable[[Any], Any]) ->
     assert "".join(p.text for p in whole.candidates[0].content.parts) == "before a after"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(messages(RESPONSE), max_size=3))
 def test_the_parts_are_left_as_they_are(parts: list[Any]) -> None:
     before = [part.SerializeToString(deterministic=True) for part in parts]
@@ -227,7 +227,7 @@ def responses_and_streams(draw: st.DrawFn) -> tuple[Any, list[Any]]:
     return response, streamed(response, draw)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(responses_and_streams())
 def test_a_response_told_in_parts_comes_back_whole(given_: tuple[Any, list[Any]]) -> None:
     response, parts = given_
